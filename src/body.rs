@@ -1,0 +1,231 @@
+//! The two body types that this crate adds to a stack.
+//!
+//! Both are opaque: what a variant holds is the business of the layer that made it.
+
+use std::{
+    fmt, mem,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// A request body that a layer of this crate has let through.
+    ///
+    /// Either the untouched body of the client, or the bytes that were read, checked and are now
+    /// replayed in one piece: what a rule has seen is what the inner service gets.
+    pub struct RequestBody<B: Body> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+impl<B: Body> RequestBody<B> {
+    pub(crate) fn passthrough(body: B) -> Self {
+        Self {
+            kind: Kind::Passthrough { body },
+        }
+    }
+
+    pub(crate) fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self {
+            kind: Kind::replay(data, trailers),
+        }
+    }
+
+    pub(crate) fn resume(read: Bytes, rest: Rest<B>) -> Self {
+        Self {
+            kind: Kind::Resumed { read, rest },
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for RequestBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.project().kind.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.kind.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.kind.size_hint()
+    }
+}
+
+impl<B: Body> fmt::Debug for RequestBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RequestBody").field(&self.kind).finish()
+    }
+}
+
+pin_project! {
+    /// The response body of every service in this crate: the inner one's, a stamped one, or that
+    /// of a rejection.
+    pub struct ResponseBody<B: Body> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+impl<B: Body> ResponseBody<B> {
+    pub(crate) fn passthrough(body: B) -> Self {
+        Self {
+            kind: Kind::Passthrough { body },
+        }
+    }
+
+    pub(crate) fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self {
+            kind: Kind::replay(data, trailers),
+        }
+    }
+
+    pub(crate) fn resume(read: Bytes, rest: Rest<B>) -> Self {
+        Self {
+            kind: Kind::Resumed { read, rest },
+        }
+    }
+}
+
+/// Lets a `tower_http::cors::CorsLayer` wrap a layer of this crate.
+impl<B: Body + Default> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self::passthrough(B::default())
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.project().kind.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.kind.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.kind.size_hint()
+    }
+}
+
+impl<B: Body> fmt::Debug for ResponseBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResponseBody").field(&self.kind).finish()
+    }
+}
+
+pin_project! {
+    #[project = KindProj]
+    enum Kind<B: Body> {
+        Passthrough { #[pin] body: B },
+        // Bytes that were read before, then the trailers that came with them.
+        Replay { data: Bytes, trailers: Option<HeaderMap> },
+        // A body of which the beginning was read before it had to be let go.
+        Resumed { read: Bytes, rest: Rest<B> },
+    }
+}
+
+/// What is left of a body whose beginning was read.
+pub(crate) enum Rest<B: Body> {
+    /// The body goes on.
+    Body(Pin<Box<B>>),
+    /// The body failed where the part that was read ends.
+    Failed(Option<B::Error>),
+}
+
+impl<B: Body> Kind<B> {
+    fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self::Replay { data, trailers }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for Kind<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.project() {
+            KindProj::Passthrough { body } => body.poll_frame(cx),
+            KindProj::Replay { data, trailers } => Poll::Ready(if data.is_empty() {
+                trailers.take().map(Frame::trailers).map(Ok)
+            } else {
+                Some(Ok(Frame::data(mem::take(data))))
+            }),
+            KindProj::Resumed { read, .. } if !read.is_empty() => {
+                Poll::Ready(Some(Ok(Frame::data(mem::take(read)))))
+            }
+            KindProj::Resumed { rest, .. } => match rest {
+                Rest::Body(body) => body.as_mut().poll_frame(cx),
+                Rest::Failed(error) => Poll::Ready(error.take().map(Err)),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Passthrough { body } => body.is_end_stream(),
+            Self::Replay { data, trailers } => data.is_empty() && trailers.is_none(),
+            Self::Resumed { read, rest } => {
+                read.is_empty()
+                    && match rest {
+                        Rest::Body(body) => body.is_end_stream(),
+                        Rest::Failed(error) => error.is_none(),
+                    }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Passthrough { body } => body.size_hint(),
+            Self::Replay { data, .. } => SizeHint::with_exact(data.len() as u64),
+            Self::Resumed { read, rest } => {
+                let read = read.len() as u64;
+                let mut hint = SizeHint::new();
+                match rest {
+                    Rest::Body(body) => {
+                        let rest = body.size_hint();
+                        if let Some(upper) = rest.upper() {
+                            hint.set_upper(read.saturating_add(upper));
+                        }
+                        hint.set_lower(read.saturating_add(rest.lower()));
+                    }
+                    // How long the body would have been stays unknown.
+                    Rest::Failed(_) => hint.set_lower(read),
+                }
+                hint
+            }
+        }
+    }
+}
+
+impl<B: Body> fmt::Debug for Kind<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passthrough { .. } => f.write_str("Passthrough"),
+            Self::Replay { data, .. } => write!(f, "Replay({} bytes)", data.len()),
+            Self::Resumed { read, .. } => write!(f, "Resumed({} bytes)", read.len()),
+        }
+    }
+}

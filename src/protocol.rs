@@ -1,0 +1,81 @@
+//! The names that the specification fixes, each known to the crate in this one place.
+
+/// Names of headers, as HTTP/2 writes them.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
+pub(crate) mod header {
+    use http::HeaderName;
+
+    pub(crate) const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
+    pub(crate) const MCP_METHOD: &str = "mcp-method";
+    pub(crate) const MCP_NAME: &str = "mcp-name";
+    /// Only in the handshake era.
+    pub(crate) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+    /// Only in the handshake era.
+    pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+}
+
+/// Keys of `_meta`.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#meta>
+pub(crate) mod meta {
+    pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+}
+
+/// Methods that a rule or the reference service knows by name.
+pub(crate) mod method {
+    pub(crate) const DISCOVER: &str = "server/discover";
+    pub(crate) const INITIALIZE: &str = "initialize";
+    pub(crate) const TOOLS_CALL: &str = "tools/call";
+    pub(crate) const TOOLS_LIST: &str = "tools/list";
+    pub(crate) const PROMPTS_GET: &str = "prompts/get";
+    pub(crate) const RESOURCES_READ: &str = "resources/read";
+
+    /// Methods that revision 2026-07-28 no longer has.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/changelog>
+    pub(crate) const REMOVED: [&str; 5] = [
+        INITIALIZE,
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    ];
+
+    /// Methods whose complete results must carry a caching hint.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cacheable-results>
+    pub(crate) const CACHEABLE: [&str; 6] = [
+        DISCOVER,
+        TOOLS_LIST,
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        RESOURCES_READ,
+    ];
+}
+
+/// Codes of JSON-RPC errors.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes>
+pub(crate) mod code {
+    pub(crate) const PARSE_ERROR: i32 = -32700;
+    pub(crate) const INVALID_REQUEST: i32 = -32600;
+    pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+    pub(crate) const INVALID_PARAMS: i32 = -32602;
+    pub(crate) const INTERNAL_ERROR: i32 = -32603;
+    pub(crate) const HEADER_MISMATCH: i32 = -32020;
+    pub(crate) const MISSING_CLIENT_CAPABILITY: i32 = -32021;
+    pub(crate) const UNSUPPORTED_PROTOCOL_VERSION: i32 = -32022;
+}
+
+/// Revisions with per-request metadata, newest first.
+pub(crate) const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
+
+/// Revisions with a handshake, newest first.
+pub(crate) const LEGACY_VERSIONS: [&str; 4] =
+    ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
