@@ -3,11 +3,23 @@
 
 mod answer;
 pub mod body;
+pub mod envelope;
+pub mod era;
+pub mod gate;
+mod head;
+mod json;
+pub mod message;
+pub mod mirror;
+mod number;
 mod protocol;
 pub mod rejection;
 
 #[doc(inline)]
 pub use self::{
     body::{RequestBody, ResponseBody},
+    envelope::{CacheHint, EnvelopeLayer, ServerInfo},
+    era::{Era, EraKind, EraResolverLayer, Eras},
+    message::{Message, MessageKind},
+    mirror::MirrorHeaderValidatorLayer,
     rejection::{Rejection, RejectionKind},
 };

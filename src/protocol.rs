@@ -35,6 +35,16 @@ pub(crate) mod method {
     pub(crate) const PROMPTS_GET: &str = "prompts/get";
     pub(crate) const RESOURCES_READ: &str = "resources/read";
 
+    /// Whether `method` is one of a notification.
+    pub(crate) fn is_notification(method: &str) -> bool {
+        method.starts_with("notifications/")
+    }
+
+    /// Whether `method` acts on a task.
+    pub(crate) fn names_task(method: &str) -> bool {
+        matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel")
+    }
+
     /// Methods that revision 2026-07-28 no longer has.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/changelog>

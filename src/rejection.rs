@@ -28,7 +28,7 @@ use http::{Extensions, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::Body;
 use serde_json::{Value, json};
 
-use crate::{body::ResponseBody, protocol::code};
+use crate::{body::ResponseBody, era::Era, protocol::code};
 
 /// A request was turned away.
 ///
@@ -41,6 +41,7 @@ pub struct Rejection {
     id: Option<Bytes>,
     header: Option<(HeaderName, HeaderValue)>,
     bodiless: bool,
+    era: Option<Era>,
 }
 
 /// Why a request was turned away.
@@ -135,10 +136,7 @@ impl RejectionKind {
 
 impl Rejection {
     // Boxed at once: a rejection travels through many results, and is rare.
-    pub(crate) fn new(
-        kind: RejectionKind,
-        message: impl Into<Cow<'static, str>>,
-    ) -> Box<Self> {
+    pub(crate) fn new(kind: RejectionKind, message: impl Into<Cow<'static, str>>) -> Box<Self> {
         Box::new(Self {
             kind,
             message: message.into(),
@@ -146,6 +144,7 @@ impl Rejection {
             id: None,
             header: None,
             bodiless: false,
+            era: None,
         })
     }
 
@@ -174,6 +173,12 @@ impl Rejection {
     /// Leaves the body out, as the answer to a `HEAD` request must.
     pub(crate) fn without_body(mut self: Box<Self>, bodiless: bool) -> Box<Self> {
         self.bodiless = bodiless;
+        self
+    }
+
+    /// Refuses a message whose era is known.
+    pub(crate) fn of(mut self: Box<Self>, era: Era) -> Box<Self> {
+        self.era = Some(era);
         self
     }
 
@@ -208,7 +213,7 @@ impl Rejection {
         text
     }
 
-    pub(crate) fn into_response<B: Body>(self: Box<Self>) -> Response<ResponseBody<B>> {
+    pub(crate) fn into_response<B: Body>(mut self: Box<Self>) -> Response<ResponseBody<B>> {
         let body = if self.bodiless {
             Bytes::new()
         } else {
@@ -223,6 +228,9 @@ impl Rejection {
         );
         if let Some((name, value)) = &self.header {
             headers.insert(name, value.clone());
+        }
+        if let Some(era) = self.era.take() {
+            response.extensions_mut().insert(era);
         }
         response.extensions_mut().insert(*self);
         response

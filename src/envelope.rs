@@ -1,0 +1,417 @@
+//! Stamping modern answers with what the revision demands of every result.
+//!
+//! Clients of revision 2026-07-28 show nothing at all if a list lacks `resultType`, `ttlMs` or
+//! `cacheScope`, and take a method for missing only by the HTTP status. A handler that knows
+//! nothing of the revision need not learn it: where a JSON answer to a modern request lacks them,
+//! this layer adds
+//!
+//! 1. `resultType: "complete"`;
+//! 2. the server's identity in `_meta`, beside what is there;
+//! 3. `ttlMs` and `cacheScope` on complete results of the methods that clients may cache.
+//!
+//! What the handler set wins, and every other byte stays as it was: numbers, escapes, order and
+//! blanks. The one exception are answers to a retry, which may not be cached. Errors get the HTTP
+//! status of their code, and the two codes that the revision forbids are replaced.
+//!
+//! Untouched are answers of the handshake era, answers with a `Content-Encoding` (so compression
+//! belongs outside), bodies that are not JSON, and answers longer than the limit. A stream of
+//! server-sent events passes as it is: its events are not stamped.
+//!
+//! # Example
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use axum::{Json, Router, routing::post};
+//! use mcp_layers::{CacheHint, EnvelopeLayer, ServerInfo};
+//! use serde_json::json;
+//!
+//! let app: Router = Router::new()
+//!     .route("/mcp", post(|| async { Json(json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [] } })) }))
+//!     .layer(
+//!         EnvelopeLayer::new(ServerInfo::new("weather", "1.2.0"))
+//!             .cache("tools/list", CacheHint::public(Duration::from_secs(300))),
+//!     );
+//! ```
+//!
+//! See [ResultType], [Caching] and [Error Codes] in the specification.
+//!
+//! [ResultType]: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#resulttype
+//! [Caching]: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cacheable-results
+//! [Error Codes]: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
+
+mod json;
+mod status;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{StatusCode, header, response};
+use serde_json::{Map, Value};
+use tower_layer::Layer;
+
+use crate::{
+    era::EraRules,
+    gate::{DEFAULT_BODY_LIMIT, Gate, Limits, Rules, sealed::Sealed},
+    head,
+    message::Message,
+    mirror::MirrorRules,
+    protocol::{meta, method},
+};
+
+/// The name and version under which a server introduces itself.
+///
+/// It is shown and logged, never verified.
+///
+/// ```
+/// use mcp_layers::ServerInfo;
+///
+/// let info = ServerInfo::new("weather", env!("CARGO_PKG_VERSION")).title("Weather");
+/// assert_eq!(info.name(), "weather");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ServerInfo(Map<String, Value>);
+
+impl ServerInfo {
+    /// A server of this name and version.
+    #[must_use]
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let info = Self(Map::new());
+        info.with("name", name.into())
+            .with("version", version.into())
+    }
+
+    /// Adds the name to show to people.
+    #[must_use]
+    pub fn title(self, title: impl Into<String>) -> Self {
+        self.with("title", title.into())
+    }
+
+    /// Adds what the server is for.
+    #[must_use]
+    pub fn description(self, description: impl Into<String>) -> Self {
+        self.with("description", description.into())
+    }
+
+    /// Adds the address of the server's web site.
+    #[must_use]
+    pub fn website_url(self, url: impl Into<String>) -> Self {
+        self.with("websiteUrl", url.into())
+    }
+
+    /// The server's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0["name"].as_str().unwrap_or_default()
+    }
+
+    fn with(mut self, key: &str, value: String) -> Self {
+        self.0.insert(key.into(), value.into());
+        self
+    }
+
+    /// As the specification's `Implementation`.
+    pub(crate) fn to_json(&self) -> Value {
+        Value::Object(self.0.clone())
+    }
+}
+
+/// How long, and by whom, a result may be kept.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_layers::CacheHint;
+///
+/// let hint = CacheHint::private(Duration::from_secs(60));
+/// assert_eq!(hint.ttl(), Duration::from_secs(60));
+/// ```
+///
+/// See [Choosing a Cache Scope] in the specification.
+///
+/// [Choosing a Cache Scope]: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#choosing-a-cache-scope
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CacheHint {
+    ttl: Duration,
+    public: bool,
+}
+
+impl CacheHint {
+    /// May be kept for `ttl`, in whole milliseconds, for whoever asked.
+    #[must_use]
+    pub fn private(ttl: Duration) -> Self {
+        Self { ttl, public: false }
+    }
+
+    /// May be kept for `ttl`, in whole milliseconds, and be shown to everybody.
+    ///
+    /// # Warning
+    ///
+    /// This discloses: a shared cache may serve the result to users who could not have asked for
+    /// it themselves. Choose it only for results that are the same for all of them.
+    #[must_use]
+    pub fn public(ttl: Duration) -> Self {
+        Self { ttl, public: true }
+    }
+
+    /// How long the result may be kept.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Whether everybody may see the result.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.public
+    }
+
+    fn ttl_json(self) -> String {
+        self.ttl.as_millis().to_string()
+    }
+
+    fn scope_json(self) -> &'static str {
+        if self.public {
+            r#""public""#
+        } else {
+            r#""private""#
+        }
+    }
+}
+
+/// Layer that stamps modern answers.
+///
+/// See the [module docs](self) for an example.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct EnvelopeLayer {
+    rules: EnvelopeRules,
+}
+
+impl EnvelopeLayer {
+    /// Stamps answers with this identity, and with hints that let nobody keep them.
+    pub fn new(server: ServerInfo) -> Self {
+        Self {
+            rules: EnvelopeRules::new(&server),
+        }
+    }
+
+    /// Sets the hint of one of the methods that clients may cache.
+    ///
+    /// Methods that clients may not cache get no hint. All pages of a list get the same.
+    pub fn cache(mut self, method: impl Into<String>, hint: CacheHint) -> Self {
+        self.rules = self.rules.with_hint(method.into(), hint);
+        self
+    }
+
+    /// Chooses the hint by the request; it comes before those of [`cache`](Self::cache).
+    ///
+    /// Decide by what is asked for, never by the cursor: the pages of one list share their scope.
+    pub fn cache_with(
+        mut self,
+        hint: impl Fn(&Message) -> Option<CacheHint> + Send + Sync + 'static,
+    ) -> Self {
+        self.rules = self.rules.with_hints(hint);
+        self
+    }
+
+    /// Stamps answers of up to `limit` bytes; longer ones pass as they are. The default is 4 MiB.
+    pub fn answer_limit(mut self, limit: usize) -> Self {
+        self.rules = self.rules.with_limit(limit);
+        self
+    }
+}
+
+impl<S> Layer<S> for EnvelopeLayer {
+    type Service = Envelope<S>;
+
+    fn layer(&self, inner: S) -> Envelope<S> {
+        Gate::new(inner, self.rules.clone(), Limits::default())
+    }
+}
+
+/// Middleware that stamps modern answers.
+///
+/// See the [module docs](self) for an example.
+pub type Envelope<S> = Gate<S, EnvelopeRules>;
+
+/// What an [`Envelope`] applies.
+#[derive(Clone, Debug)]
+pub struct EnvelopeRules(Arc<Config>);
+
+#[derive(Clone)]
+struct Config {
+    eras: EraRules,
+    /// The member of `_meta` that names the server, as JSON text.
+    server_info: Vec<u8>,
+    hints: Vec<(String, CacheHint)>,
+    hint_of: Option<Arc<HintOf>>,
+    limit: usize,
+}
+
+type HintOf = dyn Fn(&Message) -> Option<CacheHint> + Send + Sync;
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("hints", &self.hints)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sealed for EnvelopeRules {}
+
+impl Rules for EnvelopeRules {
+    fn eras(&self) -> &EraRules {
+        &self.0.eras
+    }
+
+    fn mirror(&self) -> Option<&MirrorRules> {
+        None
+    }
+
+    fn envelope(&self) -> Option<&EnvelopeRules> {
+        Some(self)
+    }
+
+    fn refuses(&self) -> bool {
+        false
+    }
+}
+
+impl EnvelopeRules {
+    pub(crate) fn new(server: &ServerInfo) -> Self {
+        let member = format!("\"{}\":{}", meta::SERVER_INFO, server.to_json());
+        Self(Arc::new(Config {
+            eras: EraRules::default(),
+            server_info: member.into_bytes(),
+            hints: Vec::new(),
+            hint_of: None,
+            limit: DEFAULT_BODY_LIMIT,
+        }))
+    }
+
+    pub(crate) fn with_hint(mut self, method: String, hint: CacheHint) -> Self {
+        Arc::make_mut(&mut self.0).hints.push((method, hint));
+        self
+    }
+
+    pub(crate) fn with_hints(
+        mut self,
+        hint: impl Fn(&Message) -> Option<CacheHint> + Send + Sync + 'static,
+    ) -> Self {
+        Arc::make_mut(&mut self.0).hint_of = Some(Arc::new(hint));
+        self
+    }
+
+    pub(crate) fn with_limit(mut self, limit: usize) -> Self {
+        Arc::make_mut(&mut self.0).limit = limit;
+        self
+    }
+
+    /// Prepares the stamp of the answer to `message`.
+    pub(crate) fn plan(&self, message: &Message) -> Stamp {
+        let cacheable = message
+            .method()
+            .filter(|method| method::CACHEABLE.contains(method));
+        Stamp {
+            rules: self.clone(),
+            hint: cacheable.map(|method| self.hint(method, message)),
+            retry: message.is_retry(),
+        }
+    }
+
+    // rules V2, V3
+    fn hint(&self, method: &str, message: &Message) -> CacheHint {
+        if message.is_retry() {
+            return CacheHint::default();
+        }
+        let config = &self.0;
+        let chosen = config.hint_of.as_ref().and_then(|hint_of| hint_of(message));
+        chosen
+            .or_else(|| {
+                let mut hints = config.hints.iter().rev();
+                hints.find(|(of, _)| of == method).map(|(_, hint)| *hint)
+            })
+            .unwrap_or_default()
+    }
+}
+
+/// What is done to an answer, by its head.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Treatment {
+    Pass,
+    Stamp,
+}
+
+impl Treatment {
+    // rule V7
+    pub(crate) fn of(head: &response::Parts) -> Self {
+        let empty = matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
+        let json = head.headers.get(header::CONTENT_TYPE).is_some_and(|value| {
+            head::media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
+        });
+        if json && !empty && !head.headers.contains_key(header::CONTENT_ENCODING) {
+            Self::Stamp
+        } else {
+            Self::Pass
+        }
+    }
+}
+
+/// What the answer to one modern message gets.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    rules: EnvelopeRules,
+    hint: Option<CacheHint>,
+    retry: bool,
+}
+
+impl Stamp {
+    /// The longest answer that is stamped, in bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.rules.0.limit
+    }
+
+    fn server_info(&self) -> &[u8] {
+        &self.rules.0.server_info
+    }
+
+    fn hint(&self) -> Option<CacheHint> {
+        self.hint
+    }
+
+    fn is_retry(&self) -> bool {
+        self.retry
+    }
+
+    /// Stamps a whole JSON answer.
+    pub(crate) fn apply(&self, head: &mut response::Parts, body: Bytes) -> Bytes {
+        let stamped = json::stamp(&body, self);
+        // rule V6
+        if head.status == StatusCode::OK
+            && let Some(status) = stamped.error.and_then(status::status)
+        {
+            head.status = status;
+        }
+        match stamped.text {
+            None => body,
+            Some(text) => {
+                // Whoever writes the message knows the new length.
+                head.headers.remove(header::CONTENT_LENGTH);
+                text
+            }
+        }
+    }
+
+    pub(crate) fn report_too_long(&self) {
+        #[cfg(feature = "tracing")]
+        tracing::warn!(
+            limit = self.limit(),
+            "an answer is longer than the limit and passes unstamped"
+        );
+        #[cfg(not(feature = "tracing"))]
+        let _ = self;
+    }
+}

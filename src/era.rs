@@ -1,0 +1,530 @@
+//! Telling which generation of the protocol a message speaks.
+//!
+//! One endpoint that serves both generations must not be talked into treating a message of one as
+//! a message of the other: a modern request taken for a legacy one escapes the checks of its
+//! headers, a legacy one taken for a modern one gets an answer that its client cannot read. So the
+//! body decides, and the `MCP-Protocol-Version` header is a cross-check:
+//!
+//! 1. `initialize` is the handshake, unless it carries a complete modern envelope.
+//! 2. A claim (`io.modelcontextprotocol/protocolVersion` in `params._meta`) names the era; a
+//!    header that names another version is refused.
+//! 3. Without a claim, a header that names a legacy version, or none at all, means legacy.
+//! 4. A modern header without a claim is a modern request that lacks its envelope, and is refused.
+//! 5. Whatever names an unknown version is refused with the list of those that are served.
+//!
+//! A modern message is also refused if it is not exactly one JSON-RPC request or notification, if
+//! its envelope is incomplete, or if its method is one that the revision removed. A legacy message
+//! passes byte for byte, except where a member that decides occurs twice, an array hides a modern
+//! message, or the body is longer than the limit.
+//!
+//! # Example
+//!
+//! ```
+//! use axum::{Extension, Router, routing::post};
+//! use mcp_layers::{EraKind, EraResolverLayer, Message};
+//!
+//! async fn handler(Extension(message): Extension<Message>) -> &'static str {
+//!     match message.era().kind() {
+//!         EraKind::Modern => "no handshake needed",
+//!         _ => "welcome back",
+//!     }
+//! }
+//!
+//! let app: Router = Router::new()
+//!     .route("/mcp", post(handler))
+//!     .layer(EraResolverLayer::new());
+//! ```
+//!
+//! An inner service with sessions also needs `GET` and `DELETE`, and may take longer bodies:
+//!
+//! ```
+//! use mcp_layers::EraResolverLayer;
+//!
+//! let layer = EraResolverLayer::new()
+//!     .legacy_streams(true)
+//!     .body_limit(16 * 1024 * 1024);
+//! ```
+//!
+//! See [Versioning] in the specification.
+//!
+//! [Versioning]: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#terminology
+
+use std::sync::Arc;
+
+use http::{Extensions, HeaderValue, Method, header};
+use serde_json::json;
+use tower_layer::Layer;
+
+use crate::{
+    envelope::EnvelopeRules,
+    gate::{Gate, Limits, Rules, sealed::Sealed},
+    head::{Head, NamedVersion},
+    message::{Claim, Message},
+    mirror::MirrorRules,
+    protocol::{LEGACY_VERSIONS, MODERN_VERSIONS, method},
+    rejection::{Rejection, RejectionKind},
+};
+
+/// The era that a message belongs to.
+///
+/// Only this crate makes one, so a found value is proof that a layer has decided.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Era {
+    kind: EraKind,
+    version: Option<&'static str>,
+}
+
+/// The two kinds of [`Era`].
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum EraKind {
+    /// A revision with an `initialize` handshake: 2025-11-25 or earlier.
+    Legacy,
+    /// A revision with metadata on every request: 2026-07-28 or later.
+    Modern,
+}
+
+/// The eras that an endpoint serves.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Eras {
+    /// Both generations.
+    #[default]
+    Both,
+    /// Only the handshake era: the switch to pull when modern traffic must stop.
+    LegacyOnly,
+    /// Only revision 2026-07-28 and later.
+    ModernOnly,
+}
+
+impl Era {
+    pub(crate) const UNNAMED: Self = Self {
+        kind: EraKind::Legacy,
+        version: None,
+    };
+
+    /// Returns the era of a request or of a response, from its extensions.
+    #[must_use]
+    pub fn get(extensions: &Extensions) -> Option<&Self> {
+        match Message::get(extensions) {
+            Some(message) => Some(message.era()),
+            None => extensions.get(),
+        }
+    }
+
+    /// Which kind of era this is.
+    #[must_use]
+    pub fn kind(&self) -> EraKind {
+        self.kind
+    }
+
+    /// The protocol version that the message names, if it names one.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.kind == EraKind::Modern
+    }
+
+    fn modern(version: &'static str) -> Self {
+        Self {
+            kind: EraKind::Modern,
+            version: Some(version),
+        }
+    }
+
+    fn legacy(version: Option<&'static str>) -> Self {
+        Self {
+            kind: EraKind::Legacy,
+            version,
+        }
+    }
+}
+
+/// Layer that decides the era of every message.
+///
+/// See the [module docs](self) for an example.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct EraResolverLayer {
+    rules: EraRules,
+    limits: Limits,
+}
+
+impl EraResolverLayer {
+    /// Serves both eras, and no streams of the handshake era.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Serves these eras.
+    pub fn eras(mut self, eras: Eras) -> Self {
+        self.rules = self.rules.with_eras(eras);
+        self
+    }
+
+    /// Lets `GET` and `DELETE` through without a modern header, for an inner service with sessions.
+    pub fn legacy_streams(mut self, yes: bool) -> Self {
+        self.rules = self.rules.with_legacy_streams(yes);
+        self
+    }
+
+    /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
+    pub fn body_limit(mut self, limit: usize) -> Self {
+        self.limits = Limits::both(limit);
+        self
+    }
+
+    /// Reads bodies of the handshake era of up to `limit` bytes. Call it after
+    /// [`body_limit`](Self::body_limit).
+    pub fn legacy_body_limit(mut self, limit: usize) -> Self {
+        self.limits.legacy = limit;
+        self
+    }
+}
+
+impl<S> Layer<S> for EraResolverLayer {
+    type Service = EraResolver<S>;
+
+    fn layer(&self, inner: S) -> EraResolver<S> {
+        Gate::new(inner, self.rules.clone(), self.limits)
+    }
+}
+
+/// Middleware that decides the era of every message.
+///
+/// See the [module docs](self) for an example.
+pub type EraResolver<S> = Gate<S, EraRules>;
+
+/// What an [`EraResolver`] applies.
+#[derive(Clone, Debug, Default)]
+pub struct EraRules(Arc<Config>);
+
+#[derive(Clone, Debug, Default)]
+struct Config {
+    eras: Eras,
+    legacy_streams: bool,
+}
+
+impl Sealed for EraRules {}
+
+impl Rules for EraRules {
+    fn eras(&self) -> &EraRules {
+        self
+    }
+
+    fn mirror(&self) -> Option<&MirrorRules> {
+        None
+    }
+
+    fn envelope(&self) -> Option<&EnvelopeRules> {
+        None
+    }
+}
+
+/// What a version string stands for here.
+enum Named {
+    Legacy(&'static str),
+    Modern(&'static str),
+    Unknown,
+}
+
+impl EraRules {
+    pub(crate) fn with_eras(mut self, eras: Eras) -> Self {
+        Arc::make_mut(&mut self.0).eras = eras;
+        self
+    }
+
+    pub(crate) fn with_legacy_streams(mut self, yes: bool) -> Self {
+        Arc::make_mut(&mut self.0).legacy_streams = yes;
+        self
+    }
+
+    /// Every version that is served, newest first.
+    pub(crate) fn supported(&self) -> impl Iterator<Item = &'static str> + Clone {
+        let serves =
+            |era: bool, versions: &'static [&'static str]| if era { versions } else { &[] };
+        let modern = serves(self.serves_modern(), &MODERN_VERSIONS);
+        let legacy = serves(self.serves_legacy(), &LEGACY_VERSIONS);
+        modern.iter().chain(legacy).copied()
+    }
+
+    fn serves_modern(&self) -> bool {
+        self.0.eras != Eras::LegacyOnly
+    }
+
+    fn serves_legacy(&self) -> bool {
+        self.0.eras != Eras::ModernOnly
+    }
+
+    fn named(&self, version: &str) -> Named {
+        let find = |versions: &'static [&'static str]| versions.iter().find(|it| **it == version);
+        if let Some(version) = find(&MODERN_VERSIONS).filter(|_| self.serves_modern()) {
+            Named::Modern(version)
+        } else if let Some(version) = find(&LEGACY_VERSIONS) {
+            Named::Legacy(version)
+        } else {
+            Named::Unknown
+        }
+    }
+
+    fn is_modern(&self, version: &str) -> bool {
+        matches!(self.named(version), Named::Modern(_))
+    }
+
+    /// Whether the header names a modern version that is served.
+    pub(crate) fn header_is_modern(&self, head: &Head<'_>) -> bool {
+        head.version.any(|version| self.is_modern(version))
+    }
+
+    /// Whether the claim names a modern version that is served.
+    pub(crate) fn claim_is_modern(&self, message: &Message) -> bool {
+        matches!(message.claim(), Claim::Named(version) if self.is_modern(&version))
+    }
+
+    /// Judges a request that is no `POST` and so carries no message.
+    // rule E7
+    pub(crate) fn check_method(
+        &self,
+        method: &Method,
+        head: &Head<'_>,
+    ) -> Result<Era, Box<Rejection>> {
+        let streams = self.0.legacy_streams && self.serves_legacy();
+        if method != Method::OPTIONS && (!streams || self.header_is_modern(head)) {
+            let rejection = Rejection::new(
+                RejectionKind::MethodNotAllowed,
+                "This endpoint takes messages by POST",
+            );
+            return Err(rejection
+                .with_header(header::ALLOW, HeaderValue::from_static("POST"))
+                .without_body(method == Method::HEAD));
+        }
+        // rule E1: an unknown version is refused on every method
+        match head.version.named() {
+            NamedVersion::Absent => Ok(Era::UNNAMED),
+            NamedVersion::One(version) if let Named::Modern(version) = self.named(version) => {
+                Ok(Era::modern(version))
+            }
+            _ => self
+                .legacy_header(head)
+                .map(Era::legacy)
+                .map_err(|rejection| rejection.without_body(method == Method::HEAD)),
+        }
+    }
+
+    /// Decides the era of a message, or why it is refused.
+    pub(crate) fn resolve(
+        &self,
+        head: &Head<'_>,
+        message: &Message,
+    ) -> Result<Era, Box<Rejection>> {
+        let modern = self.header_is_modern(head) || self.claim_is_modern(message);
+        if modern {
+            check_media(head)?;
+        }
+        // rules B4, B5
+        let strict = modern || !self.serves_legacy();
+        if strict && !message.is_json() {
+            let text = "Parse error: the body is not one JSON text in UTF-8";
+            return Err(Rejection::new(RejectionKind::ParseError, text));
+        }
+        if message.is_json()
+            && let Some(member) = message.repeated()
+        {
+            let text = format!("Invalid Request: `{member}` occurs twice");
+            return Err(Rejection::new(RejectionKind::RepeatedMember, text));
+        }
+        if strict && let Some(fault) = message.fault() {
+            return Err(invalid_request(fault));
+        }
+        let hides = |claim| !matches!(claim, Claim::Named(version) if matches!(self.named(&version), Named::Legacy(_)));
+        if message.claims().any(hides) {
+            return Err(invalid_request("an array holds a message of another era"));
+        }
+        let complete =
+            self.claim_is_modern(message) && message.envelope_faults() == (vec![], vec![]);
+        if message.is_request() && message.method() == Some(method::INITIALIZE) && !complete {
+            return self.resolve_handshake(head, message);
+        }
+        let era = self.resolve_version(head, message)?;
+        if era.is_modern() && message.is_request() {
+            check_envelope(message)?;
+            check_removed(message)?;
+        }
+        Ok(era)
+    }
+
+    // rule E2
+    fn resolve_handshake(&self, head: &Head<'_>, message: &Message) -> Result<Era, Box<Rejection>> {
+        if head.version.named() == NamedVersion::Malformed {
+            return Err(malformed_version());
+        }
+        if self.header_is_modern(head) {
+            return Err(mismatch(
+                "`initialize` opens the handshake era, but MCP-Protocol-Version names a version without a handshake",
+            ));
+        }
+        let header = match head.version.named() {
+            NamedVersion::One(version) => Some(version),
+            _ => None,
+        };
+        // rule E10
+        if !self.serves_legacy() {
+            let asked = message.asked_version();
+            return Err(self.unsupported(asked.as_deref().or(header).unwrap_or_default()));
+        }
+        Ok(Era::legacy(header.and_then(
+            |version| match self.named(version) {
+                Named::Legacy(version) => Some(version),
+                _ => None,
+            },
+        )))
+    }
+
+    // rules E1, E6, E10
+    fn resolve_version(&self, head: &Head<'_>, message: &Message) -> Result<Era, Box<Rejection>> {
+        let claim = match message.claim() {
+            Claim::Absent => {
+                return match head.version.named() {
+                    NamedVersion::One(version)
+                        if let Named::Modern(version) = self.named(version) =>
+                    {
+                        Ok(Era::modern(version))
+                    }
+                    _ => self.legacy_header(head).map(Era::legacy),
+                };
+            }
+            Claim::NotAString => return Err(incomplete_envelope(message)),
+            Claim::Malformed => {
+                return Err(invalid_request(
+                    "the protocol version holds a lone surrogate",
+                ));
+            }
+            Claim::Named(version) => version,
+        };
+        match head.version.named() {
+            NamedVersion::Malformed => return Err(malformed_version()),
+            NamedVersion::Contradictory => return Err(contradictory_version()),
+            NamedVersion::One(header) if *header != *claim => {
+                return Err(mismatch(
+                    "MCP-Protocol-Version and the protocol version in `_meta` differ",
+                ));
+            }
+            NamedVersion::One(_) | NamedVersion::Absent => {}
+        }
+        match self.named(&claim) {
+            Named::Modern(version) => Ok(Era::modern(version)),
+            Named::Legacy(version) if self.serves_legacy() => Ok(Era::legacy(Some(version))),
+            Named::Legacy(_) | Named::Unknown => Err(self.unsupported(&claim)),
+        }
+    }
+
+    /// The legacy version that the header names, where nothing else names one.
+    fn legacy_header(&self, head: &Head<'_>) -> Result<Option<&'static str>, Box<Rejection>> {
+        match head.version.named() {
+            NamedVersion::Malformed => Err(malformed_version()),
+            NamedVersion::Contradictory => Err(contradictory_version()),
+            NamedVersion::Absent if self.serves_legacy() => Ok(None),
+            // rule E10
+            NamedVersion::Absent => Err(Rejection::new(
+                RejectionKind::MissingHeader,
+                "Header mismatch: MCP-Protocol-Version is missing",
+            )
+            .with_data(json!({
+                "header": "MCP-Protocol-Version",
+                "reason": "missing",
+                "supported": self.supported().collect::<Vec<_>>(),
+            }))),
+            NamedVersion::One(version) => match self.named(version) {
+                Named::Legacy(version) if self.serves_legacy() => Ok(Some(version)),
+                _ => Err(self.unsupported(version)),
+            },
+        }
+    }
+
+    // rule E5
+    fn unsupported(&self, requested: &str) -> Box<Rejection> {
+        Rejection::new(
+            RejectionKind::UnsupportedProtocolVersion,
+            "Unsupported protocol version",
+        )
+        .with_data(json!({
+            "supported": self.supported().collect::<Vec<_>>(),
+            "requested": requested,
+        }))
+    }
+}
+
+/// Refuses a modern body that is not plain JSON.
+// rule B6
+pub(crate) fn check_media(head: &Head<'_>) -> Result<(), Box<Rejection>> {
+    if !head.is_json() {
+        return Err(Rejection::new(
+            RejectionKind::UnsupportedMediaType,
+            "Content-Type is not application/json",
+        ));
+    }
+    if head.encoded {
+        return Err(Rejection::new(
+            RejectionKind::UnsupportedContentEncoding,
+            "Content-Encoding is not supported",
+        ));
+    }
+    Ok(())
+}
+
+// rule E3
+fn check_envelope(message: &Message) -> Result<(), Box<Rejection>> {
+    if message.envelope_faults() == (vec![], vec![]) {
+        Ok(())
+    } else {
+        Err(incomplete_envelope(message))
+    }
+}
+
+// rule E4
+fn check_removed(message: &Message) -> Result<(), Box<Rejection>> {
+    match message.method() {
+        Some(method) if method::REMOVED.contains(&method) => Err(Rejection::new(
+            RejectionKind::RemovedMethod,
+            format!("Method not found: {method} does not exist in this revision"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn incomplete_envelope(message: &Message) -> Box<Rejection> {
+    let (missing, invalid) = message.envelope_faults();
+    let faulty = missing.iter().chain(&invalid).copied().collect::<Vec<_>>();
+    Rejection::new(
+        RejectionKind::IncompleteEnvelope,
+        format!("Invalid params: `_meta` needs {}", faulty.join(", ")),
+    )
+    .with_data(json!({ "missing": missing, "invalid": invalid }))
+}
+
+fn invalid_request(fault: &'static str) -> Box<Rejection> {
+    let text = format!("Invalid Request: {fault}");
+    Rejection::new(RejectionKind::InvalidRequest, text)
+}
+
+fn mismatch(text: &'static str) -> Box<Rejection> {
+    version_header(RejectionKind::HeaderMismatch, "mismatch", text)
+}
+
+fn malformed_version() -> Box<Rejection> {
+    let text = "MCP-Protocol-Version holds other bytes than visible ASCII";
+    version_header(RejectionKind::MalformedHeader, "malformed", text)
+}
+
+fn contradictory_version() -> Box<Rejection> {
+    let text = "MCP-Protocol-Version names different versions";
+    version_header(RejectionKind::RepeatedHeader, "repeated", text)
+}
+
+fn version_header(kind: RejectionKind, reason: &str, text: &str) -> Box<Rejection> {
+    Rejection::new(kind, format!("Header mismatch: {text}"))
+        .with_data(json!({ "header": "MCP-Protocol-Version", "reason": reason }))
+}

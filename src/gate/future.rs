@@ -1,0 +1,374 @@
+//! Read, decide, forward, stamp.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http::{Request, Response, request, response};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use tower_service::Service;
+
+use super::{Outcome, ReadBody, Rules};
+use crate::{
+    body::{RequestBody, ResponseBody, Rest},
+    envelope::{Stamp, Treatment},
+    era::{self, Era},
+    head::Head,
+    message::Message,
+    protocol::header,
+    rejection::{Rejection, RejectionKind},
+};
+
+pin_project! {
+    /// Response future of [`Gate`](super::Gate).
+    ///
+    /// Dropping it releases the inner service, its future and both bodies: nothing is spawned.
+    pub struct ResponseFuture<S, R, ReqBody, ResBody>
+    where
+        S: Service<Request<RequestBody<ReqBody>>>,
+        ReqBody: Body,
+    {
+        #[pin]
+        state: State<S, R, ReqBody, ResBody, S::Future>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<S, R, ReqBody, ResBody, F> {
+        Reading {
+            #[pin]
+            read: ReadBody<ReqBody>,
+            forward: Option<Forward<S, R>>,
+        },
+        // As above, for a gate that has to give the body back if it cannot read it whole.
+        Borrowing {
+            read: Option<ReadBody<Pin<Box<ReqBody>>>>,
+            forward: Option<Forward<S, R>>,
+        },
+        Answering {
+            #[pin]
+            future: F,
+            plan: Plan,
+        },
+        Stamping {
+            read: Option<ReadBody<Pin<Box<ResBody>>>>,
+            head: Option<response::Parts>,
+            stamp: Stamp,
+        },
+        Rejected { rejection: Option<Box<Rejection>> },
+    }
+}
+
+/// What is needed once the body has been read.
+pub(super) struct Forward<S, R> {
+    pub(super) head: request::Parts,
+    pub(super) inner: S,
+    pub(super) rules: R,
+    /// How many bytes are read before the era is known.
+    pub(super) limit: usize,
+    /// How many bytes a modern body may have.
+    pub(super) modern_limit: usize,
+}
+
+/// What happens to the inner service's answer.
+pub(super) struct Plan {
+    era: Option<Era>,
+    stamp: Option<Stamp>,
+}
+
+impl Plan {
+    /// Only tells outer layers the era.
+    pub(super) fn untouched(era: Option<Era>) -> Self {
+        Self { era, stamp: None }
+    }
+}
+
+/// Judges what the head tells about the body.
+// rules B1, B6
+pub(super) fn check_head(
+    head: &Head<'_>,
+    modern: bool,
+    limit: usize,
+) -> Result<(), Box<Rejection>> {
+    if head
+        .content_length
+        .is_some_and(|length| length > limit as u64)
+    {
+        return Err(too_long(limit));
+    }
+    if modern {
+        era::check_media(head)
+    } else {
+        Ok(())
+    }
+}
+
+fn too_long(limit: usize) -> Box<Rejection> {
+    let text = format!("The body is longer than {limit} bytes");
+    Rejection::new(RejectionKind::BodyTooLarge, text)
+}
+
+impl<S, R: Rules> Forward<S, R> {
+    /// Decides about a body that was read, and leaves what is known in the extensions.
+    fn decide(&mut self, body: &Bytes) -> Result<Plan, Box<Rejection>> {
+        let head = Head::from(&self.head.headers);
+        let known = self.head.extensions.get::<Message>();
+        let read = match known {
+            Some(message) if message.is_of(body) => None,
+            _ => {
+                let eras = match known.and_then(Message::resolved) {
+                    // The body was replaced since an outer layer decided by these.
+                    Some((_, eras)) => eras,
+                    None => self.rules.eras(),
+                };
+                let mut message = Message::parse(body.clone());
+                let era = eras
+                    .resolve(&head, &message)
+                    .map_err(|rejection| rejection.answering(message.answerable_id()))?;
+                if era.is_modern() && body.len() > self.modern_limit {
+                    return Err(too_long(self.modern_limit));
+                }
+                message.resolve(era, eras.clone());
+                Some(message)
+            }
+        };
+        let message = read.as_ref().or(known);
+        let mut plan = Plan::untouched(None);
+        if let Some(message) = message {
+            if let Some(mirror) = self.rules.mirror() {
+                mirror.check(&head, message).map_err(|rejection| {
+                    rejection
+                        .answering(message.answerable_id())
+                        .of(message.era().clone())
+                })?;
+            }
+            plan = self.plan(message);
+        }
+        drop(head);
+        // rule E8
+        if plan.era.as_ref().is_some_and(Era::is_modern) {
+            self.head.headers.remove(header::MCP_SESSION_ID);
+            self.head.headers.remove(header::LAST_EVENT_ID);
+        }
+        if let Some(message) = read {
+            self.head.extensions.insert(message);
+        }
+        Ok(plan)
+    }
+
+    fn plan(&self, message: &Message) -> Plan {
+        let era = message.era();
+        let envelope = self.rules.envelope().filter(|_| era.is_modern());
+        Plan {
+            era: Some(era.clone()),
+            stamp: envelope.map(|envelope| envelope.plan(message)),
+        }
+    }
+
+    fn call<B>(mut self, body: RequestBody<B>, plan: Plan) -> (S::Future, Plan)
+    where
+        S: Service<Request<RequestBody<B>>>,
+        B: Body,
+    {
+        let request = Request::from_parts(self.head, body);
+        (self.inner.call(request), plan)
+    }
+}
+
+impl<S, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody>
+where
+    S: Service<Request<RequestBody<ReqBody>>>,
+    R: Rules,
+    ReqBody: Body<Data = Bytes>,
+{
+    pub(super) fn reading(body: ReqBody, forward: Forward<S, R>) -> Self {
+        Self {
+            state: State::Reading {
+                read: ReadBody::new(body, forward.limit),
+                forward: Some(forward),
+            },
+        }
+    }
+
+    pub(super) fn borrowing(body: ReqBody, forward: Forward<S, R>) -> Self {
+        Self {
+            state: State::Borrowing {
+                read: Some(ReadBody::new(Box::pin(body), forward.limit)),
+                forward: Some(forward),
+            },
+        }
+    }
+}
+
+impl<S, R, ReqBody, ResBody> ResponseFuture<S, R, ReqBody, ResBody>
+where
+    S: Service<Request<RequestBody<ReqBody>>>,
+    ReqBody: Body,
+{
+    pub(super) fn answering(future: S::Future, plan: Plan) -> Self {
+        Self {
+            state: State::Answering { future, plan },
+        }
+    }
+
+    pub(super) fn rejected(rejection: Box<Rejection>) -> Self {
+        Self {
+            state: State::Rejected {
+                rejection: Some(rejection),
+            },
+        }
+    }
+}
+
+impl<S, R, ReqBody, ResBody> Future for ResponseFuture<S, R, ReqBody, ResBody>
+where
+    S: Service<Request<RequestBody<ReqBody>>, Response = Response<ResBody>>,
+    R: Rules,
+    ReqBody: Body<Data = Bytes>,
+    ResBody: Body<Data = Bytes>,
+{
+    type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
+
+    #[allow(clippy::expect_used)] // an option is emptied only where its state ends
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProj::Reading { read, forward } => {
+                    let outcome = ready!(read.poll(cx));
+                    let mut forward = forward.take().expect("reading ends once");
+                    match outcome {
+                        Outcome::Complete(body, trailers) => match forward.decide(&body) {
+                            Ok(plan) => {
+                                let body = RequestBody::replay(body, trailers);
+                                let (future, plan) = forward.call(body, plan);
+                                State::Answering { future, plan }
+                            }
+                            Err(rejection) => rejected(rejection),
+                        },
+                        Outcome::TooLong(_) => rejected(too_long(forward.limit)),
+                        Outcome::Failed(..) => rejected(Rejection::new(
+                            RejectionKind::BodyUnreadable,
+                            "The body could not be read to its end",
+                        )),
+                    }
+                }
+                StateProj::Borrowing { read, forward } => {
+                    let reading = read.as_mut().expect("reading ends once");
+                    let outcome = ready!(Pin::new(reading).poll(cx));
+                    let read = read.take().expect("reading ends once");
+                    let mut forward = forward.take().expect("reading ends once");
+                    let (body, plan) = match outcome {
+                        Outcome::Complete(body, trailers) => {
+                            let plan = forward
+                                .decide(&body)
+                                .unwrap_or_else(|_| forward.guess(&body));
+                            (RequestBody::replay(body, trailers), plan)
+                        }
+                        Outcome::TooLong(start) => (
+                            RequestBody::resume(start, Rest::Body(read.into_body())),
+                            Plan::untouched(None),
+                        ),
+                        Outcome::Failed(start, error) => (
+                            RequestBody::resume(start, Rest::Failed(Some(error))),
+                            Plan::untouched(None),
+                        ),
+                    };
+                    let (future, plan) = forward.call(body, plan);
+                    State::Answering { future, plan }
+                }
+                StateProj::Answering { future, plan } => {
+                    let (mut head, body) = ready!(future.poll(cx))?.into_parts();
+                    if let Some(era) = plan.era.take() {
+                        // rule E8
+                        if era.is_modern() {
+                            head.headers.remove(header::MCP_SESSION_ID);
+                        }
+                        // rule E9
+                        if head.extensions.get::<Era>().is_none() {
+                            head.extensions.insert(era);
+                        }
+                    }
+                    match plan.stamp.take() {
+                        Some(stamp) if Treatment::of(&head) == Treatment::Stamp => {
+                            let read = ReadBody::new(Box::pin(body), stamp.limit());
+                            State::Stamping {
+                                read: Some(read),
+                                head: Some(head),
+                                stamp,
+                            }
+                        }
+                        _ => {
+                            let body = ResponseBody::passthrough(body);
+                            return Poll::Ready(Ok(Response::from_parts(head, body)));
+                        }
+                    }
+                }
+                StateProj::Stamping { read, head, stamp } => {
+                    let reading = read.as_mut().expect("reading ends once");
+                    let outcome = ready!(Pin::new(reading).poll(cx));
+                    let read = read.take().expect("reading ends once");
+                    let mut head = head.take().expect("reading ends once");
+                    let body = match outcome {
+                        Outcome::Complete(body, trailers) => {
+                            ResponseBody::replay(stamp.apply(&mut head, body), trailers)
+                        }
+                        Outcome::TooLong(start) => {
+                            stamp.report_too_long();
+                            ResponseBody::resume(start, Rest::Body(read.into_body()))
+                        }
+                        Outcome::Failed(start, error) => {
+                            ResponseBody::resume(start, Rest::Failed(Some(error)))
+                        }
+                    };
+                    return Poll::Ready(Ok(Response::from_parts(head, body)));
+                }
+                StateProj::Rejected { rejection } => {
+                    let rejection = rejection.take().expect("polled after completion");
+                    return Poll::Ready(Ok(rejection.into_response()));
+                }
+            };
+            state.set(next);
+        }
+    }
+}
+
+fn rejected<S, R, ReqBody, ResBody, F>(
+    rejection: Box<Rejection>,
+) -> State<S, R, ReqBody, ResBody, F> {
+    State::Rejected {
+        rejection: Some(rejection),
+    }
+}
+
+impl<S, R: Rules> Forward<S, R> {
+    /// The plan of a gate that refuses nothing for a message that breaks a rule: whoever names a
+    /// modern version is answered in its terms.
+    fn guess(&self, body: &Bytes) -> Plan {
+        let message = Message::parse(body.clone());
+        let head = Head::from(&self.head.headers);
+        let eras = self.rules.eras();
+        let modern = eras.header_is_modern(&head) || eras.claim_is_modern(&message);
+        let envelope = self.rules.envelope().filter(|_| modern);
+        Plan {
+            era: None,
+            stamp: envelope.map(|envelope| envelope.plan(&message)),
+        }
+    }
+}
+
+impl<S, R, ReqBody, ResBody> fmt::Debug for ResponseFuture<S, R, ReqBody, ResBody>
+where
+    S: Service<Request<RequestBody<ReqBody>>>,
+    ReqBody: Body,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! What the rules look at in a request's head, gathered in one walk.
+
+use crate::protocol::header;
+
+/// The headers that a rule reads.
+#[derive(Debug, Default)]
+pub(crate) struct Head<'a> {
+    pub(crate) version: VersionHeader<'a>,
+    pub(crate) method: Field<'a>,
+    pub(crate) name: Field<'a>,
+    pub(crate) content_type: Field<'a>,
+    /// Whether the body is encoded: a `Content-Encoding` other than `identity`.
+    pub(crate) encoded: bool,
+    /// In bytes.
+    pub(crate) content_length: Option<u64>,
+}
+
+/// A header that may stand in a request once.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Field<'a> {
+    #[default]
+    Absent,
+    /// The value, without the blanks around it.
+    One(&'a [u8]),
+    Repeated,
+}
+
+impl<'a> Field<'a> {
+    fn add(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Self::Absent => Self::One(trim(value)),
+            Self::One(_) | Self::Repeated => Self::Repeated,
+        };
+    }
+}
+
+/// The values of `MCP-Protocol-Version`: of all its lines, and of all members of each.
+#[derive(Debug, Default)]
+pub(crate) struct VersionHeader<'a> {
+    first: Option<&'a str>,
+    /// Members that differ from the first.
+    others: Vec<&'a str>,
+    malformed: bool,
+}
+
+/// What [`VersionHeader`] says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NamedVersion<'a> {
+    Absent,
+    One(&'a str),
+    /// Its members differ.
+    Contradictory,
+    /// It holds bytes outside visible ASCII.
+    Malformed,
+}
+
+impl<'a> VersionHeader<'a> {
+    // rule E6
+    fn add(&mut self, line: &'a [u8]) {
+        for member in line.split(|&byte| byte == b',').map(trim) {
+            match str::from_utf8(member) {
+                Ok(member) if member.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                    if *self.first.get_or_insert(member) != member {
+                        self.others.push(member);
+                    }
+                }
+                _ => self.malformed = true,
+            }
+        }
+    }
+
+    pub(crate) fn named(&self) -> NamedVersion<'a> {
+        match self.first {
+            _ if self.malformed => NamedVersion::Malformed,
+            None => NamedVersion::Absent,
+            Some(_) if !self.others.is_empty() => NamedVersion::Contradictory,
+            Some(version) => NamedVersion::One(version),
+        }
+    }
+
+    /// Whether any member is a version that `names` accepts.
+    pub(crate) fn any(&self, names: impl FnMut(&str) -> bool) -> bool {
+        let members = self.first.iter().chain(&self.others);
+        members.copied().any(names)
+    }
+}
+
+impl<'a> Head<'a> {
+    /// Reads pairs of a name, in any case, and a value.
+    pub(crate) fn new(headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let mut head = Self::default();
+        for (name, value) in headers {
+            head.add(name, value);
+        }
+        head
+    }
+
+    fn add(&mut self, name: &'a str, value: &'a [u8]) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        if is(header::MCP_PROTOCOL_VERSION) {
+            self.version.add(value);
+        } else if is(header::MCP_METHOD) {
+            self.method.add(value);
+        } else if is(header::MCP_NAME) {
+            self.name.add(value);
+        } else if is("content-type") {
+            self.content_type.add(value);
+        } else if is("content-encoding") {
+            self.encoded |= value
+                .split(|&byte| byte == b',')
+                .any(|coding| !trim(coding).eq_ignore_ascii_case(b"identity"));
+        } else if is("content-length") {
+            self.content_length = str::from_utf8(value)
+                .ok()
+                .and_then(|value| value.parse().ok());
+        }
+    }
+
+    /// Whether the body is declared as `application/json`.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.content_type, Field::One(value) if media_type(value).eq_ignore_ascii_case(b"application/json"))
+    }
+
+    /// Whether the body is declared as one of gRPC's.
+    pub(crate) fn is_grpc(&self) -> bool {
+        const GRPC: &[u8] = b"application/grpc";
+        let Field::One(value) = self.content_type else {
+            return false;
+        };
+        let (start, rest) = value.split_at(GRPC.len().min(value.len()));
+        start.eq_ignore_ascii_case(GRPC) && matches!(rest, [] | [b'+' | b';' | b'-' | b' ', ..])
+    }
+}
+
+impl<'a> From<&'a http::HeaderMap> for Head<'a> {
+    fn from(headers: &'a http::HeaderMap) -> Self {
+        Self::new(
+            headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_bytes())),
+        )
+    }
+}
+
+/// The value of a `Content-Type` without its parameters.
+pub(crate) fn media_type(value: &[u8]) -> &[u8] {
+    let end = value.iter().position(|&byte| byte == b';');
+    trim(&value[..end.unwrap_or(value.len())])
+}
+
+/// Cuts off the blanks around a value: HTTP/1.1 drops them, HTTP/2 delivers them.
+pub(crate) fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}

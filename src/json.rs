@@ -1,0 +1,657 @@
+//! Reading JSON in one pass, without building it.
+//!
+//! A [`Cursor`] walks a text once and tells where values stand; nothing is copied, nothing is
+//! recursive, and what a caller does not ask for is only checked against the grammar. One reader
+//! serves requests and answers, so both have one meaning.
+//!
+//! The text is bytes: whether they are UTF-8 is asked once, at the end, and only where a byte of
+//! 0x80 or above was seen.
+//!
+//! Grammar: [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259).
+
+use std::{borrow::Cow, iter, ops::Range};
+
+/// The text breaks the grammar of JSON.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Malformed;
+
+/// A value and where it stands in the text.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) span: Range<usize>,
+    pub(crate) kind: Kind,
+}
+
+/// What a [`Value`] is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    Array,
+    False,
+    Null,
+    Number,
+    Object,
+    /// A string; `escaped` if it holds a backslash.
+    String {
+        escaped: bool,
+    },
+    True,
+}
+
+impl Value {
+    /// The string in `text`, where this is one.
+    pub(crate) fn string<'a>(&self, text: &'a [u8]) -> Option<Text<'a>> {
+        match self.kind {
+            Kind::String { escaped } => Some(Text {
+                raw: &text[self.span.start + 1..self.span.end - 1],
+                escaped,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether this is the string `expected`.
+    pub(crate) fn is_string(&self, text: &[u8], expected: &str) -> bool {
+        self.string(text).is_some_and(|string| string.is(expected))
+    }
+}
+
+/// The inside of a string, as it was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text<'a> {
+    raw: &'a [u8],
+    escaped: bool,
+}
+
+impl<'a> Text<'a> {
+    /// Whether the string reads `expected` once its escapes are resolved.
+    pub(crate) fn is(self, expected: &str) -> bool {
+        if self.escaped {
+            self.decode().is_some_and(|decoded| decoded == expected)
+        } else {
+            self.raw == expected.as_bytes()
+        }
+    }
+
+    /// The string as bytes, to compare with names; one with a lone surrogate equals none of them.
+    pub(crate) fn name(self) -> Cow<'a, [u8]> {
+        if self.escaped
+            && let Some(decoded) = self.decode()
+        {
+            return Cow::Owned(decoded.into_owned().into_bytes());
+        }
+        Cow::Borrowed(self.raw)
+    }
+
+    /// The string with its escapes resolved; `None` if it holds a lone surrogate or is not UTF-8.
+    pub(crate) fn decode(self) -> Option<Cow<'a, str>> {
+        let raw = str::from_utf8(self.raw).ok()?;
+        if !self.escaped {
+            return Some(Cow::Borrowed(raw));
+        }
+        let mut decoded = String::with_capacity(raw.len());
+        let mut rest = raw;
+        while let Some((plain, escape)) = rest.split_once('\\') {
+            decoded.push_str(plain);
+            let (unescaped, after) = unescape(escape)?;
+            decoded.push(unescaped);
+            rest = after;
+        }
+        decoded.push_str(rest);
+        Some(Cow::Owned(decoded))
+    }
+}
+
+/// Resolves the escape that stands behind a backslash; `None` for a lone surrogate.
+fn unescape(escape: &str) -> Option<(char, &str)> {
+    let unescaped = match escape.as_bytes().first()? {
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => {
+            let first = u16::from_str_radix(escape.get(1..5)?, 16).ok()?;
+            let second = escape
+                .get(5..)
+                .and_then(|rest| rest.strip_prefix("\\u"))
+                .and_then(|digits| u16::from_str_radix(digits.get(..4)?, 16).ok());
+            let units = iter::once(first).chain(second);
+            let unescaped = char::decode_utf16(units).next()?.ok()?;
+            let length = if unescaped.len_utf16() == 2 { 11 } else { 5 };
+            return Some((unescaped, &escape[length..]));
+        }
+        &same => char::from(same),
+    };
+    Some((unescaped, &escape[1..]))
+}
+
+/// A place in a JSON text, before which all is well-formed.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+    non_ascii: bool,
+}
+
+impl<'a> Cursor<'a> {
+    /// Stands before `text`.
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            at: 0,
+            non_ascii: false,
+        }
+    }
+
+    /// Passes `length` bytes that are not JSON.
+    pub(crate) fn skip(&mut self, length: usize) {
+        self.at += length;
+    }
+
+    /// Whether a value that was passed is a string without lone surrogates.
+    pub(crate) fn is_well_formed(&self, value: &Value) -> bool {
+        value
+            .string(self.text)
+            .is_some_and(|string| string.decode().is_some())
+    }
+
+    /// Whether an object or an array that was passed holds nothing.
+    pub(crate) fn is_empty(&self, value: &Value) -> bool {
+        let inside = &self.text[value.span.start + 1..value.span.end - 1];
+        inside.trim_ascii().is_empty()
+    }
+
+    /// Passes a value and tells where it stood.
+    pub(crate) fn value(&mut self) -> Result<Value, Malformed> {
+        let opening = self.peek().ok_or(Malformed)?;
+        let start = self.at;
+        let kind = match opening {
+            b'{' | b'[' => {
+                self.nested()?;
+                if opening == b'{' {
+                    Kind::Object
+                } else {
+                    Kind::Array
+                }
+            }
+            _ => self.scalar(opening)?,
+        };
+        Ok(Value {
+            span: start..self.at,
+            kind,
+        })
+    }
+
+    /// Passes an object, handing each key to `member`, which has to pass the key's value.
+    ///
+    /// A value that is no object is passed like any other, without a call.
+    pub(crate) fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Text<'a>) -> Result<(), Malformed>,
+    ) -> Result<Value, Malformed> {
+        if self.peek() != Some(b'{') {
+            return self.value();
+        }
+        let start = self.at;
+        self.at += 1;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+        } else {
+            loop {
+                let key = self.key()?;
+                member(self, key)?;
+                match self.next_byte()? {
+                    b',' => {}
+                    b'}' => break,
+                    _ => return Err(Malformed),
+                }
+            }
+        }
+        Ok(Value {
+            span: start..self.at,
+            kind: Kind::Object,
+        })
+    }
+
+    /// Passes an array, calling `element` before each element, which it has to pass.
+    ///
+    /// A value that is no array is passed like any other, without a call.
+    pub(crate) fn array(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<(), Malformed>,
+    ) -> Result<Value, Malformed> {
+        if self.peek() != Some(b'[') {
+            return self.value();
+        }
+        let start = self.at;
+        self.at += 1;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+        } else {
+            loop {
+                element(self)?;
+                match self.next_byte()? {
+                    b',' => {}
+                    b']' => break,
+                    _ => return Err(Malformed),
+                }
+            }
+        }
+        Ok(Value {
+            span: start..self.at,
+            kind: Kind::Array,
+        })
+    }
+
+    /// Whether only blanks are left, and all of the text is UTF-8.
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+        if self.peek().is_some() || (self.non_ascii && str::from_utf8(self.text).is_err()) {
+            return Err(Malformed);
+        }
+        Ok(())
+    }
+
+    /// The byte that comes next, blanks aside.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.text.get(self.at)?;
+            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    fn next_byte(&mut self) -> Result<u8, Malformed> {
+        let byte = self.peek().ok_or(Malformed)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    /// Passes a key and the colon behind it.
+    fn key(&mut self) -> Result<Text<'a>, Malformed> {
+        if self.peek() != Some(b'"') {
+            return Err(Malformed);
+        }
+        let start = self.at;
+        let escaped = self.string()?;
+        let raw = &self.text[start + 1..self.at - 1];
+        if self.next_byte()? != b':' {
+            return Err(Malformed);
+        }
+        Ok(Text { raw, escaped })
+    }
+
+    /// Passes an object or an array, whatever is in it.
+    fn nested(&mut self) -> Result<(), Malformed> {
+        let mut open = Nesting::default();
+        loop {
+            // A value is due.
+            match self.peek().ok_or(Malformed)? {
+                b'{' => {
+                    self.at += 1;
+                    if self.peek() == Some(b'}') {
+                        self.at += 1;
+                    } else {
+                        open.push(true);
+                        self.key()?;
+                        continue;
+                    }
+                }
+                b'[' => {
+                    self.at += 1;
+                    if self.peek() == Some(b']') {
+                        self.at += 1;
+                    } else {
+                        open.push(false);
+                        continue;
+                    }
+                }
+                first => {
+                    self.scalar(first)?;
+                }
+            }
+            // A value was passed: so are all that end with it.
+            loop {
+                let Some(in_object) = open.innermost() else {
+                    return Ok(());
+                };
+                match (self.next_byte()?, in_object) {
+                    (b',', true) => {
+                        self.key()?;
+                        break;
+                    }
+                    (b',', false) => break,
+                    (b'}', true) | (b']', false) => open.pop(),
+                    _ => return Err(Malformed),
+                }
+            }
+        }
+    }
+
+    fn scalar(&mut self, first: u8) -> Result<Kind, Malformed> {
+        match first {
+            b'"' => self.string().map(|escaped| Kind::String { escaped }),
+            b'-' | b'0'..=b'9' => self.number().map(|()| Kind::Number),
+            b't' => self.literal(b"true").map(|()| Kind::True),
+            b'f' => self.literal(b"false").map(|()| Kind::False),
+            b'n' => self.literal(b"null").map(|()| Kind::Null),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn literal(&mut self, literal: &[u8]) -> Result<(), Malformed> {
+        if !self.text[self.at..].starts_with(literal) {
+            return Err(Malformed);
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        let rest = &self.text[self.at..];
+        let unsigned = rest.strip_prefix(b"-").unwrap_or(rest);
+        let mut rest = match unsigned {
+            [b'0', rest @ ..] => rest,
+            _ => digits(unsigned)?,
+        };
+        if let [b'.', fraction @ ..] = rest {
+            rest = digits(fraction)?;
+        }
+        if let [b'e' | b'E', exponent @ ..] = rest {
+            rest = digits(match exponent {
+                [b'+' | b'-', exponent @ ..] => exponent,
+                _ => exponent,
+            })?;
+        }
+        self.at = self.text.len() - rest.len();
+        Ok(())
+    }
+
+    /// Passes a string and tells whether it has escapes.
+    fn string(&mut self) -> Result<bool, Malformed> {
+        const CHUNK: usize = 32;
+        let mut rest = &self.text[self.at + 1..];
+        let mut escaped = false;
+        let mut seen = 0;
+        // A chunk is worth its check only behind a run without escapes.
+        let mut run = CHUNK;
+        loop {
+            if run >= CHUNK {
+                while let Some((chunk, after)) = rest.split_first_chunk::<CHUNK>() {
+                    let (special, bits) = survey(chunk);
+                    if special {
+                        break;
+                    }
+                    seen |= bits;
+                    rest = after;
+                }
+                run = 0;
+            }
+            let [byte, after @ ..] = rest else {
+                return Err(Malformed);
+            };
+            rest = after;
+            match byte {
+                b'"' => break,
+                b'\\' => {
+                    escaped = true;
+                    run = 0;
+                    rest = match rest {
+                        [
+                            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
+                            rest @ ..,
+                        ] => rest,
+                        [b'u', a, b, c, d, rest @ ..]
+                            if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
+                        {
+                            rest
+                        }
+                        _ => return Err(Malformed),
+                    };
+                }
+                0..0x20 => return Err(Malformed),
+                byte => {
+                    seen |= byte;
+                    run += 1;
+                }
+            }
+        }
+        self.non_ascii |= seen >= 0x80;
+        self.at = self.text.len() - rest.len();
+        Ok(escaped)
+    }
+}
+
+/// Whether a chunk of a string holds anything but plain content, and all its bits.
+///
+/// Written without branches, so that the compiler looks at many bytes at once.
+fn survey<const N: usize>(chunk: &[u8; N]) -> (bool, u8) {
+    let mut special = false;
+    let mut bits = 0;
+    for &byte in chunk {
+        special |= (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+        bits |= byte;
+    }
+    (special, bits)
+}
+
+/// Passes at least one digit.
+fn digits(text: &[u8]) -> Result<&[u8], Malformed> {
+    let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if length == 0 {
+        return Err(Malformed);
+    }
+    Ok(&text[length..])
+}
+
+/// The objects (`true`) and arrays (`false`) that are open, a bit each.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    /// The innermost levels, the last one in the lowest bit.
+    near: u64,
+    /// Full words of the outer levels.
+    far: Vec<u64>,
+}
+
+impl Nesting {
+    fn push(&mut self, object: bool) {
+        if self.depth > 0 && self.depth % 64 == 0 {
+            self.far.push(self.near);
+        }
+        self.near = self.near << 1 | u64::from(object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.near >>= 1;
+        if self.depth % 64 == 0 {
+            self.near = self.far.pop().unwrap_or_default();
+        }
+    }
+
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.near & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::{Cursor, Kind, Malformed};
+
+    fn read(text: &[u8]) -> Result<(), Malformed> {
+        let mut cursor = Cursor::new(text);
+        cursor.value()?;
+        cursor.end()
+    }
+
+    fn decode(text: &str) -> Option<String> {
+        let value = Cursor::new(text.as_bytes()).value().unwrap();
+        let string = value.string(text.as_bytes()).unwrap();
+        string.decode().map(Into::into)
+    }
+
+    #[test]
+    fn what_is_json_passes() {
+        let deep = format!("{}1{}", r#"{"a":["#.repeat(5_000), "]}".repeat(5_000));
+        let lopsided = format!("{}{}", "[".repeat(100_001), "]".repeat(100_001));
+        for text in [
+            "0",
+            "-0",
+            "10.50e+07",
+            "1E400",
+            "true",
+            " null\r\n",
+            r#""""#,
+            "[]",
+            "{}",
+            "[ ]",
+            "{ }",
+            r#"{"":{"a":[1,{"b":[]},"c"]},"d" : false }"#,
+            r#""\u00e9\ud83d \/\"\\""#,
+            "\"é\"",
+            &deep,
+            &lopsided,
+        ] {
+            assert_eq!(read(text.as_bytes()), Ok(()), "{text:.60}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_malformed() {
+        let half = "[".repeat(100);
+        for text in [
+            "",
+            " ",
+            "tru",
+            "truex",
+            "01",
+            "1.",
+            ".5",
+            "-",
+            "+1",
+            "1e",
+            "1e+",
+            "0x1",
+            "NaN",
+            "'a'",
+            "[1,]",
+            "[,1]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "[1 2]",
+            "{]",
+            "[}",
+            "[1}",
+            "{\"a\":1]",
+            "\"",
+            "\"\\\"",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\\u12\"",
+            "\"a\nb\"",
+            "\"\t\"",
+            "1 1",
+            "{} {}",
+            "\u{feff}{}",
+            "/**/1",
+            "é",
+            &half,
+        ] {
+            assert_eq!(read(text.as_bytes()), Err(Malformed), "{text:.60}");
+        }
+    }
+
+    #[test]
+    fn control_bytes_quotes_and_escapes_are_seen_wherever_a_chunk_holds_them() {
+        for length in 0..80 {
+            for at in 0..=length {
+                for (special, well) in [("\n", false), ("\\n", true), ("\\", false), ("é", true)] {
+                    let (before, after) = ("x".repeat(at), "x".repeat(length - at));
+                    let text = format!("\"{before}{special}{after}\"");
+                    assert_eq!(read(text.as_bytes()).is_ok(), well, "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_are_malformed() {
+        assert_eq!(read(b"\"A \x97 B\""), Err(Malformed));
+        assert_eq!(read(b"{\"\xff\":1}"), Err(Malformed));
+        assert_eq!(read(b"\"\xed\xa0\xbd\""), Err(Malformed), "a surrogate");
+    }
+
+    #[test]
+    fn strings_decode() {
+        assert_eq!(decode(r#""plain""#).unwrap(), "plain");
+        assert_eq!(
+            decode(r#""a\"\\\/\b\f\n\r\tz""#).unwrap(),
+            "a\"\\/\u{8}\u{c}\n\r\tz"
+        );
+        assert_eq!(
+            decode(r#""\u0041\u00e9\u4e16\ud83d\ude00!""#).unwrap(),
+            "Aé世😀!"
+        );
+        for lone in [
+            r#""\ud83d""#,
+            r#""\ude00""#,
+            r#""\ud83d\u0041""#,
+            r#""\ud83dx""#,
+        ] {
+            assert_eq!(decode(lone), None, "{lone}");
+        }
+    }
+
+    #[test]
+    fn spans_cut_out_exactly_the_value() {
+        let text = r#" { "a" : [1, {"b":2}] , "c":"x\u0079" } "#;
+        let mut found = Vec::new();
+        let whole = Cursor::new(text.as_bytes())
+            .object(|cursor, key| {
+                let value = cursor.value()?;
+                found.push((key.decode().unwrap().into_owned(), value));
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(&text[whole.span], text.trim());
+        assert_eq!(found[0].0, "a");
+        assert_eq!(&text[found[0].1.span.clone()], r#"[1, {"b":2}]"#);
+        assert_eq!(found[1].1.kind, Kind::String { escaped: true });
+        assert!(found[1].1.is_string(text.as_bytes(), "xy"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_oracle_accepts_the_same_texts(text in r#"[\[\]{}:,"\\ \nua0-9.eE+\-truefalsn]{0,12}"#) {
+            let oracle = serde_json::from_str::<&RawValue>(&text).is_ok();
+            prop_assert_eq!(read(text.as_bytes()).is_ok(), oracle, "{}", text);
+        }
+
+        #[test]
+        fn the_oracle_decodes_the_same_strings(content in any::<String>(), escape in any::<bool>()) {
+            let text = if escape {
+                let units = content.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+                format!("\"{}\"", units.collect::<String>())
+            } else {
+                serde_json::to_string(&content).unwrap()
+            };
+            prop_assert_eq!(read(text.as_bytes()), Ok(()));
+            prop_assert_eq!(decode(&text), Some(content));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in any::<Vec<u8>>()) {
+            let oracle = std::str::from_utf8(&bytes)
+                .is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok());
+            prop_assert_eq!(read(&bytes).is_ok(), oracle);
+        }
+    }
+}

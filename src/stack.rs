@@ -1,0 +1,198 @@
+//! All checks, in the order in which a request meets them.
+//!
+//! Out of order the layers still refuse what they refuse, but other things go wrong: an
+//! authentication outside of the origin check tells a page whether the user has credentials, one
+//! inside of the message checks lets strangers spend them. [`McpLayer`] cannot be put together
+//! wrongly, and reads the headers of a request only once.
+//!
+//! # Example
+//!
+//! ```
+//! use axum::{Json, Router, routing::post};
+//! use mcp_layers::{McpLayer, OriginGuardLayer, ServerInfo};
+//! use serde_json::{Value, json};
+//!
+//! /// A handler that knows nothing of either era.
+//! async fn handler(Json(request): Json<Value>) -> Json<Value> {
+//!     Json(json!({ "jsonrpc": "2.0", "id": request["id"], "result": { "tools": [] } }))
+//! }
+//!
+//! let mcp = McpLayer::new(ServerInfo::new("weather", "1.2.0"))
+//!     .origin(OriginGuardLayer::new().allow_origin("https://app.example")?);
+//! let app: Router = Router::new()
+//!     .route("/mcp", post(handler).layer(mcp))
+//!     .route("/health", post(|| async { "well" })); // stays outside
+//! # Ok::<_, mcp_layers::origin::InvalidOrigin>(())
+//! ```
+//!
+//! Authentication has a place of its own, where it sees only admitted origins and no body:
+//!
+//! ```
+//! use axum::{extract::Request, http::StatusCode, middleware::{Next, from_fn}, response::Response};
+//! use mcp_layers::{McpLayer, ServerInfo};
+//!
+//! async fn authenticate(request: Request, next: Next) -> Result<Response, StatusCode> {
+//!     match request.headers().get("authorization") {
+//!         Some(value) if value == "Bearer secret" => Ok(next.run(request).await),
+//!         _ => Err(StatusCode::UNAUTHORIZED),
+//!     }
+//! }
+//!
+//! let mcp = McpLayer::new(ServerInfo::new("weather", "1.2.0")).authenticate(from_fn(authenticate));
+//! # use tower_layer::Layer;
+//! # let service = tower::service_fn(|_: axum::extract::Request| async { Ok::<_, std::convert::Infallible>(Response::default()) });
+//! # let _ = mcp;
+//! ```
+
+use std::sync::Arc;
+
+use tower_layer::{Identity, Layer};
+
+use crate::{
+    envelope::{CacheHint, EnvelopeRules, ServerInfo},
+    era::{EraRules, Eras},
+    gate::{Gate, Limits, Rules, sealed::Sealed},
+    message::Message,
+    mirror::MirrorRules,
+    origin::{OriginGuard, OriginGuardLayer},
+};
+
+/// Layer that applies every check of this crate, and stamps the answers.
+///
+/// See the [module docs](self) for an example.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct McpLayer<Auth = Identity> {
+    origin: OriginGuardLayer,
+    auth: Auth,
+    rules: McpRules,
+    limits: Limits,
+}
+
+impl McpLayer {
+    /// Serves both eras under this identity, to no page of another origin.
+    pub fn new(server: ServerInfo) -> Self {
+        Self {
+            origin: OriginGuardLayer::new(),
+            auth: Identity::new(),
+            rules: McpRules(Arc::new(Parts {
+                eras: EraRules::default(),
+                mirror: MirrorRules::default(),
+                envelope: EnvelopeRules::new(&server),
+            })),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl<Auth> McpLayer<Auth> {
+    /// Admits the origins and hosts that `guard` admits.
+    pub fn origin(mut self, guard: OriginGuardLayer) -> Self {
+        self.origin = guard;
+        self
+    }
+
+    /// Authenticates behind the origin check and before the body is read.
+    pub fn authenticate<Other>(self, layer: Other) -> McpLayer<Other> {
+        McpLayer {
+            origin: self.origin,
+            auth: layer,
+            rules: self.rules,
+            limits: self.limits,
+        }
+    }
+
+    /// Serves these eras.
+    pub fn eras(self, eras: Eras) -> Self {
+        self.with(|parts| parts.eras = parts.eras.clone().with_eras(eras))
+    }
+
+    /// Lets `GET` and `DELETE` through without a modern header, for an inner service with sessions.
+    pub fn legacy_streams(self, yes: bool) -> Self {
+        self.with(|parts| parts.eras = parts.eras.clone().with_legacy_streams(yes))
+    }
+
+    /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
+    pub fn body_limit(mut self, limit: usize) -> Self {
+        self.limits = Limits::both(limit);
+        self
+    }
+
+    /// Reads bodies of the handshake era of up to `limit` bytes. Call it after
+    /// [`body_limit`](Self::body_limit).
+    pub fn legacy_body_limit(mut self, limit: usize) -> Self {
+        self.limits.legacy = limit;
+        self
+    }
+
+    /// Sets the hint of one of the methods that clients may cache.
+    ///
+    /// See [`EnvelopeLayer::cache`](crate::EnvelopeLayer::cache).
+    pub fn cache(self, method: impl Into<String>, hint: CacheHint) -> Self {
+        self.with(|parts| parts.envelope = parts.envelope.clone().with_hint(method.into(), hint))
+    }
+
+    /// Chooses the hint by the request.
+    ///
+    /// See [`EnvelopeLayer::cache_with`](crate::EnvelopeLayer::cache_with).
+    pub fn cache_with(
+        self,
+        hint: impl Fn(&Message) -> Option<CacheHint> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|parts| parts.envelope = parts.envelope.clone().with_hints(hint))
+    }
+
+    /// Stamps answers of up to `limit` bytes; longer ones pass as they are. The default is 4 MiB.
+    pub fn answer_limit(self, limit: usize) -> Self {
+        self.with(|parts| parts.envelope = parts.envelope.clone().with_limit(limit))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        change(Arc::make_mut(&mut self.rules.0));
+        self
+    }
+}
+
+impl<S, Auth> Layer<S> for McpLayer<Auth>
+where
+    Auth: Layer<Gate<S, McpRules>>,
+{
+    type Service = Mcp<Auth::Service>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let gate = Gate::new(inner, self.rules.clone(), self.limits);
+        self.origin.layer(self.auth.layer(gate))
+    }
+}
+
+/// Middleware that applies every check of this crate around `A`, the authentication.
+///
+/// See the [module docs](self) for an example.
+pub type Mcp<A> = OriginGuard<A>;
+
+/// What an [`McpLayer`] applies to a message.
+#[derive(Clone, Debug)]
+pub struct McpRules(Arc<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    eras: EraRules,
+    mirror: MirrorRules,
+    envelope: EnvelopeRules,
+}
+
+impl Sealed for McpRules {}
+
+impl Rules for McpRules {
+    fn eras(&self) -> &EraRules {
+        &self.0.eras
+    }
+
+    fn mirror(&self) -> Option<&MirrorRules> {
+        Some(&self.0.mirror)
+    }
+
+    fn envelope(&self) -> Option<&EnvelopeRules> {
+        Some(&self.0.envelope)
+    }
+}
