@@ -190,6 +190,7 @@ pub struct EnvelopeLayer {
 
 impl EnvelopeLayer {
     /// Stamps answers with this identity, and with hints that let nobody keep them.
+    #[allow(clippy::needless_pass_by_value)] // who configures hands over
     pub fn new(server: ServerInfo) -> Self {
         Self {
             rules: EnvelopeRules::new(&server),
@@ -390,10 +391,11 @@ impl Stamp {
     pub(crate) fn apply(&self, head: &mut response::Parts, body: Bytes) -> Bytes {
         let stamped = json::stamp(&body, self);
         // rule V6
-        if head.status == StatusCode::OK
-            && let Some(status) = stamped.error.and_then(status::status)
-        {
-            head.status = status;
+        if head.status == StatusCode::OK {
+            head.status = stamped
+                .error
+                .and_then(status::status)
+                .unwrap_or(head.status);
         }
         match stamped.text {
             None => body,

@@ -274,6 +274,13 @@ impl EraRules {
         matches!(self.named(version), Named::Modern(_))
     }
 
+    fn is_legacy(&self, claim: &Claim<'_>) -> bool {
+        match claim {
+            Claim::Named(version) => matches!(self.named(version), Named::Legacy(_)),
+            _ => false,
+        }
+    }
+
     /// Whether the header names a modern version that is served.
     pub(crate) fn header_is_modern(&self, head: &Head<'_>) -> bool {
         head.version.any(|version| self.is_modern(version))
@@ -302,16 +309,11 @@ impl EraRules {
                 .without_body(method == Method::HEAD));
         }
         // rule E1: an unknown version is refused on every method
-        match head.version.named() {
-            NamedVersion::Absent => Ok(Era::UNNAMED),
-            NamedVersion::One(version) if let Named::Modern(version) = self.named(version) => {
-                Ok(Era::modern(version))
-            }
-            _ => self
-                .legacy_header(head)
-                .map(Era::legacy)
-                .map_err(|rejection| rejection.without_body(method == Method::HEAD)),
+        if head.version.named() == NamedVersion::Absent {
+            return Ok(Era::UNNAMED);
         }
+        self.named_by_header(head)
+            .map_err(|rejection| rejection.without_body(method == Method::HEAD))
     }
 
     /// Decides the era of a message, or why it is refused.
@@ -330,17 +332,14 @@ impl EraRules {
             let text = "Parse error: the body is not one JSON text in UTF-8";
             return Err(Rejection::new(RejectionKind::ParseError, text));
         }
-        if message.is_json()
-            && let Some(member) = message.repeated()
-        {
+        if let Some(member) = message.repeated().filter(|_| message.is_json()) {
             let text = format!("Invalid Request: `{member}` occurs twice");
             return Err(Rejection::new(RejectionKind::RepeatedMember, text));
         }
-        if strict && let Some(fault) = message.fault() {
+        if let Some(fault) = message.fault().filter(|_| strict) {
             return Err(invalid_request(fault));
         }
-        let hides = |claim| !matches!(claim, Claim::Named(version) if matches!(self.named(&version), Named::Legacy(_)));
-        if message.claims().any(hides) {
+        if message.claims().any(|claim| !self.is_legacy(&claim)) {
             return Err(invalid_request("an array holds a message of another era"));
         }
         let complete =
@@ -386,16 +385,7 @@ impl EraRules {
     // rules E1, E6, E10
     fn resolve_version(&self, head: &Head<'_>, message: &Message) -> Result<Era, Box<Rejection>> {
         let claim = match message.claim() {
-            Claim::Absent => {
-                return match head.version.named() {
-                    NamedVersion::One(version)
-                        if let Named::Modern(version) = self.named(version) =>
-                    {
-                        Ok(Era::modern(version))
-                    }
-                    _ => self.legacy_header(head).map(Era::legacy),
-                };
-            }
+            Claim::Absent => return self.named_by_header(head),
             Claim::NotAString => return Err(incomplete_envelope(message)),
             Claim::Malformed => {
                 return Err(invalid_request(
@@ -421,27 +411,30 @@ impl EraRules {
         }
     }
 
-    /// The legacy version that the header names, where nothing else names one.
-    fn legacy_header(&self, head: &Head<'_>) -> Result<Option<&'static str>, Box<Rejection>> {
-        match head.version.named() {
-            NamedVersion::Malformed => Err(malformed_version()),
-            NamedVersion::Contradictory => Err(contradictory_version()),
-            NamedVersion::Absent if self.serves_legacy() => Ok(None),
-            // rule E10
-            NamedVersion::Absent => Err(Rejection::new(
-                RejectionKind::MissingHeader,
-                "Header mismatch: MCP-Protocol-Version is missing",
-            )
-            .with_data(json!({
-                "header": "MCP-Protocol-Version",
-                "reason": "missing",
-                "supported": self.supported().collect::<Vec<_>>(),
-            }))),
-            NamedVersion::One(version) => match self.named(version) {
-                Named::Legacy(version) if self.serves_legacy() => Ok(Some(version)),
-                _ => Err(self.unsupported(version)),
-            },
+    /// The era that the header names, where nothing else names one.
+    fn named_by_header(&self, head: &Head<'_>) -> Result<Era, Box<Rejection>> {
+        let version = match head.version.named() {
+            NamedVersion::One(version) => version,
+            NamedVersion::Malformed => return Err(malformed_version()),
+            NamedVersion::Contradictory => return Err(contradictory_version()),
+            NamedVersion::Absent if self.serves_legacy() => return Ok(Era::UNNAMED),
+            NamedVersion::Absent => return Err(self.missing_version()),
+        };
+        match self.named(version) {
+            Named::Modern(version) => Ok(Era::modern(version)),
+            Named::Legacy(version) if self.serves_legacy() => Ok(Era::legacy(Some(version))),
+            Named::Legacy(_) | Named::Unknown => Err(self.unsupported(version)),
         }
+    }
+
+    // rule E10
+    fn missing_version(&self) -> Box<Rejection> {
+        let text = "Header mismatch: MCP-Protocol-Version is missing";
+        Rejection::new(RejectionKind::MissingHeader, text).with_data(json!({
+            "header": "MCP-Protocol-Version",
+            "reason": "missing",
+            "supported": self.supported().collect::<Vec<_>>(),
+        }))
     }
 
     // rule E5

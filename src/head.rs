@@ -58,7 +58,7 @@ impl<'a> VersionHeader<'a> {
     // rule E6
     fn add(&mut self, line: &'a [u8]) {
         for member in line.split(|&byte| byte == b',').map(trim) {
-            match str::from_utf8(member) {
+            match std::str::from_utf8(member) {
                 Ok(member) if member.bytes().all(|byte| byte.is_ascii_graphic()) => {
                     if *self.first.get_or_insert(member) != member {
                         self.others.push(member);
@@ -110,7 +110,7 @@ impl<'a> Head<'a> {
                 .split(|&byte| byte == b',')
                 .any(|coding| !trim(coding).eq_ignore_ascii_case(b"identity"));
         } else if is("content-length") {
-            self.content_length = str::from_utf8(value)
+            self.content_length = std::str::from_utf8(value)
                 .ok()
                 .and_then(|value| value.parse().ok());
         }

@@ -74,17 +74,18 @@ impl<'a> Text<'a> {
 
     /// The string as bytes, to compare with names; one with a lone surrogate equals none of them.
     pub(crate) fn name(self) -> Cow<'a, [u8]> {
-        if self.escaped
-            && let Some(decoded) = self.decode()
-        {
-            return Cow::Owned(decoded.into_owned().into_bytes());
+        if !self.escaped {
+            return Cow::Borrowed(self.raw);
         }
-        Cow::Borrowed(self.raw)
+        match self.decode() {
+            Some(Cow::Owned(decoded)) => Cow::Owned(decoded.into_bytes()),
+            _ => Cow::Borrowed(self.raw),
+        }
     }
 
     /// The string with its escapes resolved; `None` if it holds a lone surrogate or is not UTF-8.
     pub(crate) fn decode(self) -> Option<Cow<'a, str>> {
-        let raw = str::from_utf8(self.raw).ok()?;
+        let raw = std::str::from_utf8(self.raw).ok()?;
         if !self.escaped {
             return Some(Cow::Borrowed(raw));
         }
@@ -245,7 +246,7 @@ impl<'a> Cursor<'a> {
 
     /// Whether only blanks are left, and all of the text is UTF-8.
     pub(crate) fn end(&mut self) -> Result<(), Malformed> {
-        if self.peek().is_some() || (self.non_ascii && str::from_utf8(self.text).is_err()) {
+        if self.peek().is_some() || (self.non_ascii && std::str::from_utf8(self.text).is_err()) {
             return Err(Malformed);
         }
         Ok(())
@@ -426,6 +427,7 @@ impl<'a> Cursor<'a> {
 /// Whether a chunk of a string holds anything but plain content, and all its bits.
 ///
 /// Written without branches, so that the compiler looks at many bytes at once.
+#[allow(clippy::needless_bitwise_bool)]
 fn survey<const N: usize>(chunk: &[u8; N]) -> (bool, u8) {
     let mut special = false;
     let mut bits = 0;

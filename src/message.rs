@@ -399,7 +399,7 @@ impl Str {
         match self {
             Self::Owned(decoded) => decoded,
             // Was UTF-8 when the slice was made, and `body` does not change.
-            Self::Slice(span) => str::from_utf8(&body[span.clone()]).unwrap_or_default(),
+            Self::Slice(span) => std::str::from_utf8(&body[span.clone()]).unwrap_or_default(),
         }
     }
 }

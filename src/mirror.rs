@@ -164,7 +164,7 @@ pub(crate) fn one<'a>(header: &str, field: Field<'a>) -> Result<&'a str, Box<Rej
         Field::Repeated => return Err(refuse(RejectionKind::RepeatedHeader, header)),
         Field::One(value) => value,
     };
-    match str::from_utf8(value) {
+    match std::str::from_utf8(value) {
         Ok(value)
             if value
                 .bytes()

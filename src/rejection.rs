@@ -213,7 +213,7 @@ impl Rejection {
         text
     }
 
-    pub(crate) fn into_response<B: Body>(mut self: Box<Self>) -> Response<ResponseBody<B>> {
+    pub(crate) fn into_response<B: Body>(mut self) -> Response<ResponseBody<B>> {
         let body = if self.bodiless {
             Bytes::new()
         } else {
@@ -232,7 +232,7 @@ impl Rejection {
         if let Some(era) = self.era.take() {
             response.extensions_mut().insert(era);
         }
-        response.extensions_mut().insert(*self);
+        response.extensions_mut().insert(self);
         response
     }
 }

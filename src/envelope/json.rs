@@ -65,7 +65,7 @@ pub(super) fn stamp(text: &[u8], stamp: &Stamp) -> Stamped {
     }
     let mut error = None;
     if let Some(span) = answer.error_code {
-        error = str::from_utf8(&text[span.clone()])
+        error = std::str::from_utf8(&text[span.clone()])
             .ok()
             .and_then(|code| code.parse().ok());
         // rule V8
