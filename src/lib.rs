@@ -11,6 +11,7 @@ mod json;
 pub mod message;
 pub mod mirror;
 mod number;
+pub mod origin;
 mod protocol;
 pub mod rejection;
 
