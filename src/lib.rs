@@ -22,5 +22,6 @@ pub use self::{
     era::{Era, EraKind, EraResolverLayer, Eras},
     message::{Message, MessageKind},
     mirror::MirrorHeaderValidatorLayer,
+    origin::OriginGuardLayer,
     rejection::{Rejection, RejectionKind},
 };

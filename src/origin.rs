@@ -1,10 +1,308 @@
 //! Turning away requests that somebody else's web page sends.
+//!
+//! A server on the user's own machine, or inside a company's network, is within reach of every page
+//! that the user's browser opens. Such a page can post to `http://localhost:8080/mcp` without
+//! asking (a drive-by request), and by pointing its own domain at `127.0.0.1` (DNS rebinding) it
+//! can even read the answers, because to the browser it then talks to its own server. Neither needs
+//! a password. What gives both away is the head of the request: `Origin` names the page, and `Host`
+//! names the server that the page believes it talks to.
+//!
+//! The guard passes a request if
+//!
+//! 1. `Host` occurs at most once and agrees with the authority of the request's URI;
+//! 2. it has no `Origin`, as is usual for everything but browsers. A `GET` or `HEAD` then needs a
+//!    *known* host, since browsers leave `Origin` off there;
+//! 3. or its one `Origin` is well-formed and [listed](OriginGuardLayer::allow_origin);
+//! 4. or its one `Origin` is the host that the request is addressed to, and that host is known.
+//!
+//! Known are the loopback names (`localhost`, `*.localhost`, `127.0.0.0/8`, `[::1]`) on any port,
+//! and the hosts that you [list](OriginGuardLayer::allow_host). Everything else is answered with
+//! `403 Forbidden`, whatever the method, and without a look at the body. The answer says which
+//! setting would have admitted the request.
+//!
+//! Without any setting, the guard suits a server that only local programs and its own pages use:
+//!
+//! ```
+//! use mcp_layers::OriginGuardLayer;
+//! use tower::ServiceBuilder;
+//!
+//! let stack = ServiceBuilder::new().layer(OriginGuardLayer::new());
+//! ```
+//!
+//! A server with a public name lists that name, and the pages of others that may call it:
+//!
+//! ```
+//! use mcp_layers::{OriginGuardLayer, origin::Scheme};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let guard = OriginGuardLayer::new()
+//!     .allow_host("mcp.example.com")?
+//!     .public_scheme(Scheme::Https)
+//!     .allow_origin("https://app.example.com")?
+//!     .allow_origin("https://*.preview.example.com")?
+//!     .allow_origin("http://localhost:*")?
+//!     .allow_origin("vscode-webview://*")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Deployment
+//!
+//! - Put the guard outside of authentication, and on the MCP route only: health checks and
+//!   well-known documents are everybody's.
+//! - Behind a proxy that keeps `Host`, list the public name with
+//!   [`allow_host`](OriginGuardLayer::allow_host). TLS may end at the proxy. Where the proxy
+//!   replaces `Host`, list the public origin with
+//!   [`allow_origin`](OriginGuardLayer::allow_origin).
+//! - A server that only listens on loopback has no other names: set
+//!   [`require_known_host`](OriginGuardLayer::require_known_host).
+//! - The guard tells pages apart, not users. It is no substitute for authentication.
+//!
+//! See [Security & Endpoint] in the specification.
+//!
+//! [Security & Endpoint]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
 
 mod host;
 mod policy;
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body::Body;
+use tower_layer::Layer;
+use tower_service::Service;
+
+#[cfg(feature = "tracing")]
+use self::policy::Grounds;
+use self::policy::{Policy, Verdict};
+use crate::body::ResponseBody;
 
 #[doc(inline)]
 pub use self::{
     host::{InvalidEntryKind, InvalidHost, Scheme},
     policy::{InvalidOrigin, Origin},
 };
+pub use crate::answer::AnswerFuture;
+
+/// Layer that applies [`OriginGuard`].
+///
+/// See the [module docs](self) for an example.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct OriginGuardLayer {
+    policy: Arc<Policy>,
+}
+
+impl OriginGuardLayer {
+    /// A guard that admits no page but those served under a loopback name of this very server.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also admits the pages of an origin.
+    ///
+    /// | entry | admits |
+    /// |---|---|
+    /// | `https://app.example.com` | this origin; a missing port is the scheme's own |
+    /// | `http://localhost:*` | this scheme and host on any port |
+    /// | `https://*.example.com` | all names below `example.com`, but not that name itself |
+    /// | `https://*.example.com:*` | the same on any port |
+    /// | `chrome-extension://abcdef` | this authority, compared with case |
+    /// | `vscode-webview://*` | every origin of a scheme that is neither `http` nor `https` |
+    /// | `null` | pages without an origin of their own, such as files and sandboxed frames |
+    /// | `*` | every origin, see below |
+    ///
+    /// Upper case and one trailing slash make no difference in an entry.
+    ///
+    /// # Warning
+    ///
+    /// The entry `*` admits every page on the web, `null` included, to a server that may stand on
+    /// the user's own machine, and `null` admits any page that puts itself into a sandboxed frame.
+    /// They are for servers that ask every request for a token which no page can come by. With the
+    /// feature `tracing`, `*` is logged as a warning here, and at debug level each time that
+    /// nothing else would have admitted the request.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidOrigin`] if no browser could send what the entry names. Its
+    /// [kind](InvalidOrigin::kind) is
+    ///
+    /// - [`Empty`](InvalidEntryKind::Empty) without a host,
+    /// - [`Scheme`](InvalidEntryKind::Scheme) without a well-formed scheme in front of `://`,
+    /// - [`Path`](InvalidEntryKind::Path) with a path, query or fragment,
+    /// - [`Userinfo`](InvalidEntryKind::Userinfo) with a user name or password,
+    /// - [`NotAscii`](InvalidEntryKind::NotAscii) for a host that is not in punycode,
+    /// - [`Host`](InvalidEntryKind::Host) for any other host that is not well-formed, or an IPv4
+    ///   address that is not four decimal numbers,
+    /// - [`Port`](InvalidEntryKind::Port) for a port that is not a number from 0 to 65535,
+    /// - [`Wildcard`](InvalidEntryKind::Wildcard) for a `*` in any other place, as in `https://*`.
+    ///
+    /// ```
+    /// use mcp_layers::{OriginGuardLayer, origin::InvalidEntryKind};
+    ///
+    /// let error = OriginGuardLayer::new()
+    ///     .allow_origin("https://app.example.com/mcp")
+    ///     .unwrap_err();
+    /// assert_eq!(error.kind(), InvalidEntryKind::Path);
+    /// ```
+    pub fn allow_origin(mut self, origin: &str) -> Result<Self, InvalidOrigin> {
+        Arc::make_mut(&mut self.policy).origins.add(origin)?;
+        #[cfg(feature = "tracing")]
+        if origin == "*" {
+            tracing::warn!("the origin guard is told to admit every origin");
+        }
+        Ok(self)
+    }
+
+    /// Also admits the pages of every origin for which the function returns `true`.
+    ///
+    /// It is asked about well-formed origins that are not listed otherwise, and never about `null`.
+    ///
+    /// ```
+    /// use mcp_layers::OriginGuardLayer;
+    ///
+    /// let guard = OriginGuardLayer::new().allow_origin_if(|origin| {
+    ///     origin.scheme() == "https"
+    ///         && origin.host().ends_with(".example.com")
+    ///         && !origin.host().starts_with("sandbox-")
+    /// });
+    /// ```
+    pub fn allow_origin_if(
+        mut self,
+        predicate: impl Fn(&Origin<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let policy = Arc::make_mut(&mut self.policy);
+        policy.origins.add_predicate(predicate);
+        self
+    }
+
+    /// Makes a host known as a name of this server.
+    ///
+    /// An entry without a port matches every port, one with port 80 or 443 also a `Host` without.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidHost`] if no client could name the host. Its [kind](InvalidHost::kind) is
+    ///
+    /// - [`Unspecified`](InvalidEntryKind::Unspecified) for `0.0.0.0` and `[::]`, which are
+    ///   addresses to listen on,
+    /// - [`Scheme`](InvalidEntryKind::Scheme) if there is a scheme,
+    /// - [`Wildcard`](InvalidEntryKind::Wildcard) if there is a `*`,
+    /// - one of the kinds that [`allow_origin`](Self::allow_origin) lists otherwise.
+    pub fn allow_host(mut self, host: &str) -> Result<Self, InvalidHost> {
+        Arc::make_mut(&mut self.policy).hosts.add(host)?;
+        Ok(self)
+    }
+
+    /// Names the scheme under which browsers reach this server.
+    ///
+    /// A page of the same host then must have been loaded under this scheme. By default either
+    /// scheme will do: behind a proxy where TLS ends, the server can't tell.
+    pub fn public_scheme(mut self, scheme: Scheme) -> Self {
+        Arc::make_mut(&mut self.policy).public_scheme = Some(scheme);
+        self
+    }
+
+    /// Refuses every request to a host that is not known, by default only those of browsers.
+    pub fn require_known_host(mut self, yes: bool) -> Self {
+        Arc::make_mut(&mut self.policy).require_known_host = yes;
+        self
+    }
+
+    /// Takes `X-Forwarded-Host` for the host of a request where it is present.
+    ///
+    /// `Host` must still occur at most once and agree with the URI. If there are several forwarded
+    /// hosts, the host is unknown.
+    ///
+    /// # Warning
+    ///
+    /// Any client can send this header, a rebound page included. It is safe only if every request
+    /// comes through a proxy that removes the client's own value.
+    pub fn dangerously_trust_forwarded_host(mut self, yes: bool) -> Self {
+        Arc::make_mut(&mut self.policy).trust_forwarded_host = yes;
+        self
+    }
+}
+
+impl<S> Layer<S> for OriginGuardLayer {
+    type Service = OriginGuard<S>;
+
+    fn layer(&self, inner: S) -> OriginGuard<S> {
+        OriginGuard {
+            inner,
+            policy: Arc::clone(&self.policy),
+        }
+    }
+}
+
+/// Middleware that answers `403 Forbidden` to the requests of unknown pages.
+///
+/// See the [module docs](self) for an example.
+#[derive(Clone, Debug)]
+pub struct OriginGuard<S> {
+    inner: S,
+    policy: Arc<Policy>,
+}
+
+impl<S> OriginGuard<S> {
+    /// The inner service.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The inner service, mutably.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// Takes the inner service out.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, ReqBody, ResBody> Service<Request<ReqBody>> for OriginGuard<S>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    ResBody: Body<Data = Bytes>,
+{
+    type Response = Response<ResponseBody<ResBody>>;
+    type Error = S::Error;
+    type Future = AnswerFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let verdict = self
+            .policy
+            .check(request.method(), request.uri(), request.headers());
+        match verdict {
+            Ok(verdict) => {
+                log_weakening(verdict, request.headers());
+                AnswerFuture::inner(self.inner.call(request))
+            }
+            Err(rejection) => AnswerFuture::rejected(rejection),
+        }
+    }
+}
+
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+fn log_weakening(verdict: Verdict, headers: &HeaderMap) {
+    #[cfg(feature = "tracing")]
+    {
+        if verdict.grounds == Grounds::EveryOrigin {
+            let origin = headers.get(http::header::ORIGIN);
+            tracing::debug!(?origin, "passed only because every origin is admitted");
+        }
+        if verdict.forwarded {
+            let host = headers.get("x-forwarded-host");
+            tracing::debug!(?host, "passed because of a forwarded host");
+        }
+    }
+}
