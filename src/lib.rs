@@ -14,6 +14,7 @@ mod number;
 pub mod origin;
 mod protocol;
 pub mod rejection;
+pub mod stack;
 
 #[doc(inline)]
 pub use self::{
@@ -24,4 +25,5 @@ pub use self::{
     mirror::MirrorHeaderValidatorLayer,
     origin::OriginGuardLayer,
     rejection::{Rejection, RejectionKind},
+    stack::McpLayer,
 };
