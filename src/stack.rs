@@ -38,10 +38,9 @@
 //!     }
 //! }
 //!
-//! let mcp = McpLayer::new(ServerInfo::new("weather", "1.2.0")).authenticate(from_fn(authenticate));
-//! # use tower_layer::Layer;
-//! # let service = tower::service_fn(|_: axum::extract::Request| async { Ok::<_, std::convert::Infallible>(Response::default()) });
-//! # let _ = mcp;
+//! let app: axum::Router = axum::Router::new()
+//!     .route("/mcp", axum::routing::post(|| async { "hello" }))
+//!     .layer(McpLayer::new(ServerInfo::new("weather", "1.2.0")).authenticate(from_fn(authenticate)));
 //! ```
 
 use std::sync::Arc;
@@ -71,6 +70,7 @@ pub struct McpLayer<Auth = Identity> {
 
 impl McpLayer {
     /// Serves both eras under this identity, to no page of another origin.
+    #[allow(clippy::needless_pass_by_value)] // who configures hands over
     pub fn new(server: ServerInfo) -> Self {
         Self {
             origin: OriginGuardLayer::new(),
