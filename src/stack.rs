@@ -49,7 +49,7 @@ use tower_layer::{Identity, Layer};
 
 use crate::{
     envelope::{CacheHint, EnvelopeRules, ServerInfo},
-    era::{EraRules, Eras},
+    era::{EraRules, Eras, InvalidVersion, Quirk},
     gate::{Gate, Limits, Rules, sealed::Sealed},
     message::Message,
     mirror::MirrorRules,
@@ -110,6 +110,28 @@ impl<Auth> McpLayer<Auth> {
     /// Lets `GET` and `DELETE` through without a modern header, for an inner service with sessions.
     pub fn legacy_streams(self, yes: bool) -> Self {
         self.with(|parts| parts.eras = parts.eras.clone().with_legacy_streams(yes))
+    }
+
+    /// Also takes `version` for one of the handshake era.
+    ///
+    /// See [`EraResolverLayer::legacy_version`](crate::EraResolverLayer::legacy_version).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidVersion`] if it can be none.
+    pub fn legacy_version(mut self, version: &str) -> Result<Self, InvalidVersion> {
+        let parts = Arc::make_mut(&mut self.rules.0);
+        parts.eras = parts.eras.clone().with_legacy_version(version)?;
+        Ok(self)
+    }
+
+    /// Weakens a check: tolerates a known kind of wrong client.
+    ///
+    /// # Warning
+    ///
+    /// Read at [`Quirk`] what each of them costs, and switch it off when its warnings have ceased.
+    pub fn tolerate(self, quirk: Quirk) -> Self {
+        self.with(|parts| parts.eras = parts.eras.clone().with_tolerance(quirk))
     }
 
     /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
