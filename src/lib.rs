@@ -91,3 +91,8 @@ pub use self::{
     rejection::{Rejection, RejectionKind},
     stack::McpLayer,
 };
+
+/// The README's example has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
