@@ -52,10 +52,6 @@ const WAITING: &[(&str, &[&str])] = &[
             "MP-08", "MP-10", "MP-11", "MP-14",
         ],
     ),
-    (
-        "V5: the events of a stream are stamped",
-        &["EN-15", "EN-16", "EN-17", "EN-19", "EN-20", "EN-22"],
-    ),
 ];
 
 fn waiting() -> impl Iterator<Item = &'static str> {

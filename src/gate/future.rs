@@ -16,7 +16,7 @@ use tower_service::Service;
 use super::{Outcome, ReadBody, Rules};
 use crate::{
     body::{RequestBody, ResponseBody, Rest},
-    envelope::{Stamp, Treatment},
+    envelope::{Events, Stamp, Treatment},
     era::{self, Era},
     head::Head,
     message::Message,
@@ -295,16 +295,19 @@ where
                             head.extensions.insert(era);
                         }
                     }
-                    match plan.stamp.take() {
-                        Some(stamp) if Treatment::of(&head) == Treatment::Stamp => {
-                            let read = ReadBody::new(Box::pin(body), stamp.limit());
-                            State::Stamping {
-                                read: Some(read),
-                                head: Some(head),
-                                stamp,
-                            }
+                    let stamp = plan.stamp.take().map(|stamp| (Treatment::of(&head), stamp));
+                    match stamp {
+                        Some((Treatment::Stamp, stamp)) => State::Stamping {
+                            read: Some(ReadBody::new(Box::pin(body), stamp.limit())),
+                            head: Some(head),
+                            stamp,
+                        },
+                        Some((Treatment::StampEvents, stamp)) => {
+                            Stamp::apply_to_stream(&mut head);
+                            let body = ResponseBody::events(Events::new(body, stamp));
+                            return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
-                        _ => {
+                        Some((Treatment::Pass, _)) | None => {
                             let body = ResponseBody::passthrough(body);
                             return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
