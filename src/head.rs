@@ -8,6 +8,8 @@ pub(crate) struct Head<'a> {
     pub(crate) version: VersionHeader<'a>,
     pub(crate) method: Field<'a>,
     pub(crate) name: Field<'a>,
+    /// What stands behind `Mcp-Param-` in the name of a header, and its value.
+    params: Vec<(&'a str, &'a [u8])>,
     pub(crate) content_type: Field<'a>,
     /// Whether the body is encoded: a `Content-Encoding` other than `identity`.
     pub(crate) encoded: bool,
@@ -103,6 +105,8 @@ impl<'a> Head<'a> {
             self.method.add(value);
         } else if is(header::MCP_NAME) {
             self.name.add(value);
+        } else if let Some(param) = behind(name, header::MCP_PARAM) {
+            self.params.push((param, value));
         } else if is("content-type") {
             self.content_type.add(value);
         } else if is("content-encoding") {
@@ -114,6 +118,17 @@ impl<'a> Head<'a> {
                 .ok()
                 .and_then(|value| value.parse().ok());
         }
+    }
+
+    /// The header `Mcp-Param-{param}`.
+    pub(crate) fn param(&self, param: &str) -> Field<'a> {
+        let mut field = Field::Absent;
+        for (name, value) in &self.params {
+            if name.eq_ignore_ascii_case(param) {
+                field.add(value);
+            }
+        }
+        field
     }
 
     /// Whether the body is declared as `application/json`.
@@ -140,6 +155,12 @@ impl<'a> From<&'a http::HeaderMap> for Head<'a> {
                 .map(|(name, value)| (name.as_str(), value.as_bytes())),
         )
     }
+}
+
+/// What stands behind `prefix` in a name, in any case.
+fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = name.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// The value of a `Content-Type` without its parameters.

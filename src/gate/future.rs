@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -20,6 +21,7 @@ use crate::{
     era::{self, Era},
     head::Head,
     message::Message,
+    mirror::{Observer, ToolSchemas},
     protocol::header,
     rejection::{Rejection, RejectionKind},
 };
@@ -60,6 +62,7 @@ pin_project! {
             read: Option<ReadBody<Pin<Box<ResBody>>>>,
             head: Option<response::Parts>,
             stamp: Stamp,
+            observer: Option<Box<Observer>>,
         },
         Rejected { rejection: Option<Box<Rejection>> },
     }
@@ -80,12 +83,34 @@ pub(super) struct Forward<S, R> {
 pub(super) struct Plan {
     era: Option<Era>,
     stamp: Option<Stamp>,
+    /// Who learns from the answer.
+    pupil: Option<Arc<dyn ToolSchemas>>,
 }
 
 impl Plan {
     /// Only tells outer layers the era.
     pub(super) fn untouched(era: Option<Era>) -> Self {
-        Self { era, stamp: None }
+        Self {
+            era,
+            stamp: None,
+            pupil: None,
+        }
+    }
+
+    /// Tells outer layers the era, and returns who watches the answer.
+    fn on_answer(&mut self, head: &mut response::Parts) -> Option<Box<Observer>> {
+        if let Some(era) = self.era.take() {
+            // rule E8
+            if era.is_modern() {
+                head.headers.remove(header::MCP_SESSION_ID);
+            }
+            // rule E9
+            if head.extensions.get::<Era>().is_none() {
+                head.extensions.insert(era);
+            }
+        }
+        // rule P5
+        Observer::of(self.pupil.take()?, head)
     }
 }
 
@@ -168,6 +193,7 @@ impl<S, R: Rules> Forward<S, R> {
         Plan {
             era: Some(era.clone()),
             stamp: envelope.map(|envelope| envelope.plan(message)),
+            pupil: self.rules.mirror().and_then(|it| it.pupil(message)),
         }
     }
 
@@ -285,16 +311,7 @@ where
                 }
                 StateProj::Answering { future, plan } => {
                     let (mut head, body) = ready!(future.poll(cx))?.into_parts();
-                    if let Some(era) = plan.era.take() {
-                        // rule E8
-                        if era.is_modern() {
-                            head.headers.remove(header::MCP_SESSION_ID);
-                        }
-                        // rule E9
-                        if head.extensions.get::<Era>().is_none() {
-                            head.extensions.insert(era);
-                        }
-                    }
+                    let observer = plan.on_answer(&mut head);
                     match plan.stamp.take() {
                         Some(stamp) if Treatment::of(&head) == Treatment::Stamp => {
                             let read = ReadBody::new(Box::pin(body), stamp.limit());
@@ -302,26 +319,36 @@ where
                                 read: Some(read),
                                 head: Some(head),
                                 stamp,
+                                observer,
                             }
                         }
                         _ => {
-                            let body = ResponseBody::passthrough(body);
+                            let body = ResponseBody::passthrough(body).observed_by(observer);
                             return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
                     }
                 }
-                StateProj::Stamping { read, head, stamp } => {
+                StateProj::Stamping {
+                    read,
+                    head,
+                    stamp,
+                    observer,
+                } => {
                     let reading = read.as_mut().expect("reading ends once");
                     let outcome = ready!(Pin::new(reading).poll(cx));
                     let read = read.take().expect("reading ends once");
                     let mut head = head.take().expect("reading ends once");
                     let body = match outcome {
                         Outcome::Complete(body, trailers) => {
+                            if let Some(observer) = observer {
+                                observer.see_all(&body);
+                            }
                             ResponseBody::replay(stamp.apply(&mut head, body), trailers)
                         }
                         Outcome::TooLong(start) => {
                             stamp.report_too_long();
                             ResponseBody::resume(start, Rest::Body(read.into_body()))
+                                .observed_by(observer.take())
                         }
                         Outcome::Failed(start, error) => {
                             ResponseBody::resume(start, Rest::Failed(Some(error)))
@@ -357,8 +384,8 @@ impl<S, R: Rules> Forward<S, R> {
         let modern = eras.header_is_modern(&head) || eras.claim_is_modern(&message);
         let envelope = self.rules.envelope().filter(|_| modern);
         Plan {
-            era: None,
             stamp: envelope.map(|envelope| envelope.plan(&message)),
+            ..Plan::untouched(None)
         }
     }
 }
