@@ -49,7 +49,7 @@
 //!
 //! [Versioning]: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#terminology
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use http::{Extensions, HeaderValue, Method, header};
 use serde_json::json;
@@ -71,7 +71,23 @@ use crate::{
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Era {
     kind: EraKind,
-    version: Option<&'static str>,
+    version: Option<Version>,
+}
+
+/// A version that is served: one of the specification's, or one that the operator added.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Version {
+    Added(Arc<str>),
+    Known(&'static str),
+}
+
+impl Version {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Added(version) => version,
+            Self::Known(version) => version,
+        }
+    }
 }
 
 /// The two kinds of [`Era`].
@@ -97,6 +113,48 @@ pub enum Eras {
     ModernOnly,
 }
 
+/// A known way in which clients break the rules of eras, which an endpoint can tolerate.
+///
+/// Each is off unless [`tolerate`](EraResolverLayer::tolerate) switches it on, and is logged as a
+/// warning (feature `tracing`) whenever it acts: once the log stays silent, it is no longer needed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Quirk {
+    /// Weakens the cross-check of versions: a header that names a legacy version goes with a claim
+    /// that names a modern one, and the claim is trusted.
+    ///
+    /// A hosted connector sends `MCP-Protocol-Version: 2025-11-25` on requests whose `_meta` names
+    /// 2026-07-28. Everything else is checked as on any modern request. What it costs: whatever
+    /// stands in front of this server and routes by the header takes such a request for a legacy
+    /// one.
+    LegacyHeaderOnModernClaim,
+    /// Weakens the demand for an envelope: a modern header without a claim, on a request that
+    /// carries `Mcp-Session-Id`, is served as legacy.
+    ///
+    /// Some clients keep the header of their first attempt after they have fallen back to the
+    /// handshake. What it costs: whatever stands in front of this server and trusts the mirrored
+    /// headers of a request with a modern header trusts headers that nobody has compared.
+    ModernHeaderInSession,
+}
+
+/// A version string that no legacy version can have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InvalidVersion {
+    version: Box<str>,
+}
+
+impl fmt::Display for InvalidVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} cannot be added as a legacy version: it has to be visible ASCII without commas, and no modern version",
+            self.version
+        )
+    }
+}
+
+impl std::error::Error for InvalidVersion {}
+
 impl Era {
     pub(crate) const UNNAMED: Self = Self {
         kind: EraKind::Legacy,
@@ -121,21 +179,21 @@ impl Era {
     /// The protocol version that the message names, if it names one.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
-        self.version
+        self.version.as_ref().map(Version::as_str)
     }
 
     pub(crate) fn is_modern(&self) -> bool {
         self.kind == EraKind::Modern
     }
 
-    fn modern(version: &'static str) -> Self {
+    fn modern(version: Version) -> Self {
         Self {
             kind: EraKind::Modern,
             version: Some(version),
         }
     }
 
-    fn legacy(version: Option<&'static str>) -> Self {
+    fn legacy(version: Option<Version>) -> Self {
         Self {
             kind: EraKind::Legacy,
             version,
@@ -168,6 +226,35 @@ impl EraResolverLayer {
     /// Lets `GET` and `DELETE` through without a modern header, for an inner service with sessions.
     pub fn legacy_streams(mut self, yes: bool) -> Self {
         self.rules = self.rules.with_legacy_streams(yes);
+        self
+    }
+
+    /// Also takes `version` for one of the handshake era, like the four that the specification
+    /// knows.
+    ///
+    /// ```
+    /// use mcp_layers::EraResolverLayer;
+    ///
+    /// let layer = EraResolverLayer::new().legacy_version("2024-10-07")?;
+    /// # Ok::<_, mcp_layers::era::InvalidVersion>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidVersion`] if `version` is empty, holds a comma or other bytes than visible ASCII,
+    /// or is a modern version.
+    pub fn legacy_version(mut self, version: &str) -> Result<Self, InvalidVersion> {
+        self.rules = self.rules.with_legacy_version(version)?;
+        Ok(self)
+    }
+
+    /// Weakens a check: tolerates a known kind of wrong client.
+    ///
+    /// # Warning
+    ///
+    /// Read at [`Quirk`] what each of them costs, and switch it off when its warnings have ceased.
+    pub fn tolerate(mut self, quirk: Quirk) -> Self {
+        self.rules = self.rules.with_tolerance(quirk);
         self
     }
 
@@ -206,6 +293,9 @@ pub struct EraRules(Arc<Config>);
 struct Config {
     eras: Eras,
     legacy_streams: bool,
+    /// Legacy versions besides those of the specification.
+    added: Vec<Arc<str>>,
+    tolerated: Vec<Quirk>,
 }
 
 impl Sealed for EraRules {}
@@ -226,8 +316,8 @@ impl Rules for EraRules {
 
 /// What a version string stands for here.
 enum Named {
-    Legacy(&'static str),
-    Modern(&'static str),
+    Legacy(Version),
+    Modern(Version),
     Unknown,
 }
 
@@ -242,13 +332,44 @@ impl EraRules {
         self
     }
 
+    pub(crate) fn with_legacy_version(mut self, version: &str) -> Result<Self, InvalidVersion> {
+        let valid = !version.is_empty()
+            && version
+                .bytes()
+                .all(|it| it.is_ascii_graphic() && it != b',');
+        if !valid || MODERN_VERSIONS.contains(&version) {
+            return Err(InvalidVersion {
+                version: version.into(),
+            });
+        }
+        if matches!(self.named(version), Named::Unknown) {
+            Arc::make_mut(&mut self.0).added.push(version.into());
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn with_tolerance(mut self, quirk: Quirk) -> Self {
+        if !self.tolerates(quirk) {
+            Arc::make_mut(&mut self.0).tolerated.push(quirk);
+        }
+        self
+    }
+
+    fn tolerates(&self, quirk: Quirk) -> bool {
+        self.0.tolerated.contains(&quirk)
+    }
+
     /// Every version that is served, newest first.
-    pub(crate) fn supported(&self) -> impl Iterator<Item = &'static str> + Clone {
-        let serves =
-            |era: bool, versions: &'static [&'static str]| if era { versions } else { &[] };
-        let modern = serves(self.serves_modern(), &MODERN_VERSIONS);
-        let legacy = serves(self.serves_legacy(), &LEGACY_VERSIONS);
-        modern.iter().chain(legacy).copied()
+    pub(crate) fn supported(&self) -> impl Iterator<Item = &str> {
+        let modern = MODERN_VERSIONS.iter().filter(|_| self.serves_modern());
+        let mut legacy = Vec::new();
+        if self.serves_legacy() {
+            legacy.extend(LEGACY_VERSIONS);
+            legacy.extend(self.0.added.iter().map(|version| &**version));
+            // Versions are dates: the newest is the greatest.
+            legacy.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        modern.copied().chain(legacy)
     }
 
     fn serves_modern(&self) -> bool {
@@ -260,14 +381,25 @@ impl EraRules {
     }
 
     fn named(&self, version: &str) -> Named {
-        let find = |versions: &'static [&'static str]| versions.iter().find(|it| **it == version);
-        if let Some(version) = find(&MODERN_VERSIONS).filter(|_| self.serves_modern()) {
-            Named::Modern(version)
-        } else if let Some(version) = find(&LEGACY_VERSIONS) {
-            Named::Legacy(version)
-        } else {
-            Named::Unknown
+        let known = |versions: &'static [&'static str]| {
+            let mut versions = versions.iter();
+            versions
+                .find(|it| **it == version)
+                .map(|it| Version::Known(it))
+        };
+        if let Some(version) = known(&MODERN_VERSIONS).filter(|_| self.serves_modern()) {
+            return Named::Modern(version);
         }
+        let added = || {
+            let mut added = self.0.added.iter();
+            added
+                .find(|it| ***it == *version)
+                .cloned()
+                .map(Version::Added)
+        };
+        known(&LEGACY_VERSIONS)
+            .or_else(added)
+            .map_or(Named::Unknown, Named::Legacy)
     }
 
     fn is_modern(&self, version: &str) -> bool {
@@ -283,7 +415,21 @@ impl EraRules {
 
     /// Whether the header names a modern version that is served.
     pub(crate) fn header_is_modern(&self, head: &Head<'_>) -> bool {
-        head.version.any(|version| self.is_modern(version))
+        head.version.any(|version| self.is_modern(version)) && !self.is_session(head)
+    }
+
+    /// Whether the request is tolerated as one of a session, whatever version its header names.
+    // rule E11
+    fn is_session(&self, head: &Head<'_>) -> bool {
+        head.has_session && self.tolerates(Quirk::ModernHeaderInSession)
+    }
+
+    /// Whether the header may name another version than the claim.
+    // rule E11
+    pub(crate) fn tolerates_header(&self, header: &str, claim: &str) -> bool {
+        self.tolerates(Quirk::LegacyHeaderOnModernClaim)
+            && matches!(self.named(header), Named::Legacy(_))
+            && self.is_modern(claim)
     }
 
     /// Whether the claim names a modern version that is served.
@@ -397,6 +543,9 @@ impl EraRules {
         match head.version.named() {
             NamedVersion::Malformed => return Err(malformed_version()),
             NamedVersion::Contradictory => return Err(contradictory_version()),
+            NamedVersion::One(header) if self.tolerates_header(header, &claim) => {
+                log_tolerance(Quirk::LegacyHeaderOnModernClaim);
+            }
             NamedVersion::One(header) if *header != *claim => {
                 return Err(mismatch(
                     "MCP-Protocol-Version and the protocol version in `_meta` differ",
@@ -421,6 +570,10 @@ impl EraRules {
             NamedVersion::Absent => return Err(self.missing_version()),
         };
         match self.named(version) {
+            Named::Modern(_) if self.is_session(head) => {
+                log_tolerance(Quirk::ModernHeaderInSession);
+                Ok(Era::UNNAMED)
+            }
             Named::Modern(version) => Ok(Era::modern(version)),
             Named::Legacy(version) if self.serves_legacy() => Ok(Era::legacy(Some(version))),
             Named::Legacy(_) | Named::Unknown => Err(self.unsupported(version)),
@@ -448,6 +601,14 @@ impl EraRules {
             "requested": requested,
         }))
     }
+}
+
+/// Tells the operator that a weakening acts.
+fn log_tolerance(quirk: Quirk) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(?quirk, "a wrong client is tolerated");
+    #[cfg(not(feature = "tracing"))]
+    let _ = quirk;
 }
 
 /// Refuses a modern body that is not plain JSON.

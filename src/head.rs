@@ -15,6 +15,8 @@ pub(crate) struct Head<'a> {
     pub(crate) encoded: bool,
     /// In bytes.
     pub(crate) content_length: Option<u64>,
+    /// Whether the request belongs to a session of the handshake era.
+    pub(crate) has_session: bool,
 }
 
 /// A header that may stand in a request once.
@@ -113,6 +115,8 @@ impl<'a> Head<'a> {
             self.encoded |= value
                 .split(|&byte| byte == b',')
                 .any(|coding| !trim(coding).eq_ignore_ascii_case(b"identity"));
+        } else if is(header::MCP_SESSION_ID.as_str()) {
+            self.has_session = true;
         } else if is("content-length") {
             self.content_length = std::str::from_utf8(value)
                 .ok()

@@ -275,7 +275,10 @@ fn check_version(head: &Head<'_>, message: &Message, request: bool) -> Result<()
     match (head.version.named(), message.claim()) {
         (NamedVersion::Absent, _) if request => Err(refuse(RejectionKind::MissingHeader, header)),
         (NamedVersion::One(version), Claim::Named(claim)) if *version != *claim => {
-            Err(refuse(RejectionKind::HeaderMismatch, header))
+            match message.resolved() {
+                Some((_, eras)) if eras.tolerates_header(version, &claim) => Ok(()),
+                _ => Err(refuse(RejectionKind::HeaderMismatch, header)),
+            }
         }
         (NamedVersion::Contradictory, _) => Err(refuse(RejectionKind::RepeatedHeader, header)),
         (NamedVersion::Malformed, _) => Err(refuse(RejectionKind::MalformedHeader, header)),

@@ -38,10 +38,9 @@
 //!     }
 //! }
 //!
-//! let mcp = McpLayer::new(ServerInfo::new("weather", "1.2.0")).authenticate(from_fn(authenticate));
-//! # use tower_layer::Layer;
-//! # let service = tower::service_fn(|_: axum::extract::Request| async { Ok::<_, std::convert::Infallible>(Response::default()) });
-//! # let _ = mcp;
+//! let app: axum::Router = axum::Router::new()
+//!     .route("/mcp", axum::routing::post(|| async { "hello" }))
+//!     .layer(McpLayer::new(ServerInfo::new("weather", "1.2.0")).authenticate(from_fn(authenticate)));
 //! ```
 
 use std::sync::Arc;
@@ -50,7 +49,7 @@ use tower_layer::{Identity, Layer};
 
 use crate::{
     envelope::{CacheHint, EnvelopeRules, ServerInfo},
-    era::{EraRules, Eras},
+    era::{EraRules, Eras, InvalidVersion, Quirk},
     gate::{Gate, Limits, Rules, sealed::Sealed},
     message::Message,
     mirror::{MirrorRules, ToolSchemas},
@@ -71,6 +70,7 @@ pub struct McpLayer<Auth = Identity> {
 
 impl McpLayer {
     /// Serves both eras under this identity, to no page of another origin.
+    #[allow(clippy::needless_pass_by_value)] // who configures hands over
     pub fn new(server: ServerInfo) -> Self {
         Self {
             origin: OriginGuardLayer::new(),
@@ -110,6 +110,28 @@ impl<Auth> McpLayer<Auth> {
     /// Lets `GET` and `DELETE` through without a modern header, for an inner service with sessions.
     pub fn legacy_streams(self, yes: bool) -> Self {
         self.with(|parts| parts.eras = parts.eras.clone().with_legacy_streams(yes))
+    }
+
+    /// Also takes `version` for one of the handshake era.
+    ///
+    /// See [`EraResolverLayer::legacy_version`](crate::EraResolverLayer::legacy_version).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidVersion`] if it can be none.
+    pub fn legacy_version(mut self, version: &str) -> Result<Self, InvalidVersion> {
+        let parts = Arc::make_mut(&mut self.rules.0);
+        parts.eras = parts.eras.clone().with_legacy_version(version)?;
+        Ok(self)
+    }
+
+    /// Weakens a check: tolerates a known kind of wrong client.
+    ///
+    /// # Warning
+    ///
+    /// Read at [`Quirk`] what each of them costs, and switch it off when its warnings have ceased.
+    pub fn tolerate(self, quirk: Quirk) -> Self {
+        self.with(|parts| parts.eras = parts.eras.clone().with_tolerance(quirk))
     }
 
     /// Compares the `Mcp-Param-*` headers that these tools demand.

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request};
 use mcp_layers::{
     EnvelopeLayer, Era, EraKind, EraResolverLayer, Eras, McpLayer, MirrorHeaderValidatorLayer,
-    Rejection, RejectionKind as Kind, ServerInfo,
+    Quirk, Rejection, RejectionKind as Kind, ServerInfo,
 };
 use serde_json::{Value, json};
 use support::{Answer, Chunks, META, Step, plain, send};
-use tower::ServiceBuilder;
+use tower::{Layer, ServiceBuilder};
 
 const VERSION: (&str, &str) = ("mcp-protocol-version", "2026-07-28");
 const LEGACY: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
@@ -158,9 +158,7 @@ async fn check(cases: Vec<Case>) {
 
         let inner = plain();
         let seen = inner.seen();
-        let stack = ServiceBuilder::new()
-            .layer(McpLayer::new(ServerInfo::new("test", "1")))
-            .service(inner);
+        let stack = ServiceBuilder::new().layer(mcp()).service(inner);
         case.check(
             "McpLayer",
             &send(stack, case.request()).await,
@@ -529,8 +527,7 @@ async fn a_notification_needs_no_mirrored_header_but_may_not_contradict_one() {
 }
 
 async fn refuse(request: Request<Chunks>) -> (Value, Answer) {
-    let service = McpLayer::new(ServerInfo::new("test", "1"));
-    let answer = send(tower::Layer::layer(&service, plain()), request).await;
+    let answer = send(mcp().layer(plain()), request).await;
     (answer.json(), answer)
 }
 
@@ -642,8 +639,7 @@ async fn other_methods_than_post_and_options_are_not_allowed() {
             request
                 .headers_mut()
                 .insert("host", "127.0.0.1".parse().unwrap());
-            let layer = McpLayer::new(ServerInfo::new("test", "1"));
-            let answer = send(tower::Layer::layer(&layer, plain()), request).await;
+            let answer = send(mcp().layer(plain()), request).await;
             assert_eq!(answer.status(), 405, "{method}");
             assert_eq!(answer.head.headers["allow"], "POST", "{method}");
             assert_eq!(answer.body.is_empty(), method == "HEAD", "{method}");
@@ -651,13 +647,8 @@ async fn other_methods_than_post_and_options_are_not_allowed() {
     }
     let mut request = refused(&[], "");
     *request.method_mut() = Method::OPTIONS;
-    let layer = McpLayer::new(ServerInfo::new("test", "1"));
-    assert_eq!(
-        send(tower::Layer::layer(&layer, plain()), request)
-            .await
-            .status(),
-        200
-    );
+    let layer = mcp();
+    assert_eq!(send(layer.layer(plain()), request).await.status(), 200);
 }
 
 // rule E7
@@ -676,8 +667,8 @@ async fn legacy_streams_pass_unless_a_modern_or_unknown_version_is_named() {
             request
                 .headers_mut()
                 .insert("host", "127.0.0.1".parse().unwrap());
-            let layer = McpLayer::new(ServerInfo::new("test", "1")).legacy_streams(true);
-            let answer = send(tower::Layer::layer(&layer, plain()), request).await;
+            let layer = mcp().legacy_streams(true);
+            let answer = send(layer.layer(plain()), request).await;
             assert_eq!(answer.status(), status, "{method} {headers:?}");
         }
     }
@@ -719,10 +710,10 @@ async fn a_body_beyond_the_limit_is_refused_whatever_its_framing() {
             chunked(1000),
             announced,
         ] {
-            let layer = McpLayer::new(ServerInfo::new("test", "1")).body_limit(limit);
+            let layer = mcp().body_limit(limit);
             let inner = plain();
             let seen = inner.seen();
-            let answer = send(tower::Layer::layer(&layer, inner), request).await;
+            let answer = send(layer.layer(inner), request).await;
             assert_eq!(answer.status(), status);
             if status == 413 {
                 let rejection = Rejection::get(&answer.head.extensions).unwrap();
@@ -800,8 +791,7 @@ async fn grpc_passes_unread_and_with_its_trailers() {
         *request.body_mut() = Chunks::of([Step::Data(long), Step::Trailers(trailers)]);
         let inner = plain();
         let seen = inner.seen();
-        let layer = McpLayer::new(ServerInfo::new("test", "1"));
-        let answer = send(tower::Layer::layer(&layer, inner), request).await;
+        let answer = send(mcp().layer(inner), request).await;
         assert_eq!(answer.status(), if read { 413 } else { 200 }, "{kind}");
         if !read {
             let seen = &seen.lock().unwrap()[0];
@@ -840,8 +830,8 @@ async fn eras_can_be_switched_off() {
         (only_legacy, &[JSON, VERSION, LIST], list(""), Some((-32022, data("2026-07-28", false)))),
         (only_legacy, &[JSON], format!("[{}]", list(META)), Some((-32600, Value::Null))),
     ] {
-        let layer = McpLayer::new(ServerInfo::new("test", "1")).eras(eras);
-        let answer = send(tower::Layer::layer(&layer, plain()), refused(headers, body.clone())).await;
+        let layer = mcp().eras(eras);
+        let answer = send(layer.layer(plain()), refused(headers, body.clone())).await;
         let found = Rejection::get(&answer.head.extensions).map(|_| {
             let json = answer.json();
             let code = json["error"]["code"].as_i64().unwrap();
@@ -852,6 +842,104 @@ async fn eras_can_be_switched_off() {
     let mut request = refused(&[LEGACY], "");
     *request.method_mut() = Method::GET;
     request.headers_mut().insert("host", "127.0.0.1".parse().unwrap());
-    let layer = McpLayer::new(ServerInfo::new("test", "1")).eras(only_modern).legacy_streams(true);
-    assert_eq!(send(tower::Layer::layer(&layer, plain()), request).await.status(), 405);
+    let layer = mcp().eras(only_modern).legacy_streams(true);
+    assert_eq!(send(layer.layer(plain()), request).await.status(), 405);
+}
+
+// rule E11
+#[rustfmt::skip] // a table
+#[tokio::test]
+async fn a_legacy_header_on_a_modern_claim_is_tolerated_on_demand_and_nothing_more() {
+    let served = [JSON, LEGACY, LIST];
+    let unknown = [JSON, ("mcp-protocol-version", "v999"), LIST];
+    let no_method = [JSON, LEGACY];
+    let mismatch = Some(Kind::HeaderMismatch);
+    for (tolerated, headers, body, expected) in [
+        (false, &served[..], list(META), mismatch),
+        (true, &served, list(META), None),
+        (true, &unknown, list(META), mismatch),
+        (true, &no_method, list(META), Some(Kind::MissingHeader)),
+        (true, &served, meta(CLAIM), Some(Kind::IncompleteEnvelope)),
+        (true, &served, meta(r#""io.modelcontextprotocol/protocolVersion":"2025-06-18""#), mismatch),
+    ] {
+        let quirk = tolerated.then_some(Quirk::LegacyHeaderOnModernClaim);
+        let stack = quirk.map_or(mcp(), |quirk| mcp().tolerate(quirk));
+        let resolver = EraResolverLayer::new();
+        let resolver = match quirk {
+            Some(quirk) => resolver.tolerate(quirk),
+            None => resolver,
+        };
+        let row = ServiceBuilder::new()
+            .layer(resolver)
+            .layer(MirrorHeaderValidatorLayer::new())
+            .service(plain());
+        for answer in [
+            send(stack.layer(plain()), refused(headers, body.clone())).await,
+            send(row, refused(headers, body.clone())).await,
+        ] {
+            let found = Rejection::get(&answer.head.extensions).map(Rejection::kind);
+            assert_eq!(found, expected, "{tolerated} {headers:?} {body}");
+            if expected.is_none() {
+                let era = Era::get(&answer.head.extensions).unwrap();
+                assert_eq!(era.version(), Some("2026-07-28"));
+            }
+        }
+    }
+}
+
+// rule E11
+#[rustfmt::skip] // a table
+#[tokio::test]
+async fn a_modern_header_in_a_session_is_tolerated_on_demand_and_nothing_more() {
+    let session = ("mcp-session-id", "s");
+    for (tolerated, headers, body, expected) in [
+        (false, &[JSON, VERSION, session][..], list(""), Some(Kind::IncompleteEnvelope)),
+        (true, &[JSON, VERSION, session], list(""), None),
+        (true, &[JSON, VERSION], list(""), Some(Kind::IncompleteEnvelope)),
+        (true, &[JSON, VERSION, session], list(META), Some(Kind::MissingHeader)),
+        (true, &[JSON, VERSION, session], initialize(""), None),
+    ] {
+        let layer = mcp();
+        let layer = match tolerated {
+            true => layer.tolerate(Quirk::ModernHeaderInSession),
+            false => layer,
+        };
+        let answer = send(layer.layer(plain()), refused(headers, body.clone())).await;
+        let found = Rejection::get(&answer.head.extensions).map(Rejection::kind);
+        assert_eq!(found, expected, "{tolerated} {headers:?} {body}");
+        if expected.is_none() {
+            let era = Era::get(&answer.head.extensions).unwrap();
+            assert_eq!(era.kind(), EraKind::Legacy);
+        }
+    }
+}
+
+// rule E1
+#[rustfmt::skip] // a table
+#[tokio::test]
+async fn further_legacy_versions_are_served_and_listed_once_added() {
+    let header = ("mcp-protocol-version", "2024-10-07");
+    let layer = mcp()
+        .legacy_version("2024-10-07")
+        .unwrap()
+        .legacy_version("2025-11-25")
+        .unwrap();
+    let answer = send(layer.layer(plain()), refused(&[JSON, header], list(""))).await;
+    assert_eq!(answer.status(), 200);
+    let era = Era::get(&answer.head.extensions).unwrap();
+    assert_eq!((era.kind(), era.version()), (EraKind::Legacy, Some("2024-10-07")));
+    let unknown = ("mcp-protocol-version", "x");
+    let answer = send(layer.layer(plain()), refused(&[JSON, unknown], list(""))).await;
+    let all = json!([
+        "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"
+    ]);
+    assert_eq!(answer.json()["error"]["data"]["supported"], all);
+    for invalid in ["", "a,b", "a b", "é", "2026-07-28"] {
+        let error = mcp().legacy_version(invalid).unwrap_err();
+        assert!(error.to_string().contains(&format!("{invalid:?}")), "{error}");
+    }
+}
+
+fn mcp() -> McpLayer {
+    McpLayer::new(ServerInfo::new("test", "1"))
 }
