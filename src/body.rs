@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::mirror::Observer;
+use crate::{envelope::Events, mirror::Observer};
 
 pin_project! {
     /// A request body that a layer of this crate has let through.
@@ -95,6 +95,10 @@ impl<B: Body> ResponseBody<B> {
         Self::new(Kind::Resumed { read, rest })
     }
 
+    pub(crate) fn events(events: Events<B>) -> Self {
+        Self::new(Kind::Events { events })
+    }
+
     fn new(kind: Kind<B>) -> Self {
         Self {
             kind,
@@ -158,6 +162,7 @@ pin_project! {
         Replay { data: Bytes, trailers: Option<HeaderMap> },
         // A body of which the beginning was read before it had to be let go.
         Resumed { read: Bytes, rest: Rest<B> },
+        Events { #[pin] events: Events<B> },
     }
 }
 
@@ -193,6 +198,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
             KindProj::Resumed { read, .. } if !read.is_empty() => {
                 Poll::Ready(Some(Ok(Frame::data(mem::take(read)))))
             }
+            KindProj::Events { events } => events.poll_frame(cx),
             KindProj::Resumed { rest, .. } => match rest {
                 Rest::Body(body) => body.as_mut().poll_frame(cx),
                 Rest::Failed(error) => Poll::Ready(error.take().map(Err)),
@@ -203,6 +209,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Passthrough { body } => body.is_end_stream(),
+            Self::Events { events } => events.is_end_stream(),
             Self::Replay { data, trailers } => data.is_empty() && trailers.is_none(),
             Self::Resumed { read, rest } => {
                 read.is_empty()
@@ -217,6 +224,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Passthrough { body } => body.size_hint(),
+            Self::Events { events } => events.size_hint(),
             Self::Replay { data, .. } => SizeHint::with_exact(data.len() as u64),
             Self::Resumed { read, rest } => {
                 let read = read.len() as u64;
@@ -243,6 +251,7 @@ impl<B: Body> fmt::Debug for Kind<B> {
         match self {
             Self::Passthrough { .. } => f.write_str("Passthrough"),
             Self::Replay { data, .. } => write!(f, "Replay({} bytes)", data.len()),
+            Self::Events { .. } => f.write_str("Events"),
             Self::Resumed { read, .. } => write!(f, "Resumed({} bytes)", read.len()),
         }
     }

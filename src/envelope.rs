@@ -13,9 +13,13 @@
 //! blanks. The one exception are answers to a retry, which may not be cached. Errors get the HTTP
 //! status of their code, and the two codes that the revision forbids are replaced.
 //!
+//! In a stream of server-sent events each answer is stamped, and everything else passes as it came
+//! and when it came; `X-Accel-Buffering: no` keeps proxies from holding the stream back. A request
+//! of the server, which the revision forbids there, and log messages that the client has not asked
+//! for are taken out.
+//!
 //! Untouched are answers of the handshake era, answers with a `Content-Encoding` (so compression
-//! belongs outside), bodies that are not JSON, and answers longer than the limit. A stream of
-//! server-sent events passes as it is: its events are not stamped.
+//! belongs outside), bodies that are neither JSON nor events, and answers longer than the limit.
 //!
 //! # Example
 //!
@@ -41,12 +45,15 @@
 //! [Error Codes]: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
 
 mod json;
+mod sse;
 mod status;
+
+pub(crate) use self::sse::{Events, Scanner};
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{StatusCode, header, response};
+use http::{HeaderValue, StatusCode, header, response};
 use serde_json::{Map, Value};
 use tower_layer::Layer;
 
@@ -320,6 +327,7 @@ impl EnvelopeRules {
             rules: self.clone(),
             hint: cacheable.map(|method| self.hint(method, message)),
             retry: message.is_retry(),
+            wants_log: message.wants_log(),
         }
     }
 
@@ -344,17 +352,22 @@ impl EnvelopeRules {
 pub(crate) enum Treatment {
     Pass,
     Stamp,
+    StampEvents,
 }
 
 impl Treatment {
     // rule V7
     pub(crate) fn of(head: &response::Parts) -> Self {
         let empty = matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
-        let json = head.headers.get(header::CONTENT_TYPE).is_some_and(|value| {
-            head::media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
-        });
-        if json && !empty && !head.headers.contains_key(header::CONTENT_ENCODING) {
+        if empty || head.headers.contains_key(header::CONTENT_ENCODING) {
+            return Self::Pass;
+        }
+        let value = head.headers.get(header::CONTENT_TYPE);
+        let media_type = value.map_or(&b""[..], |value| head::media_type(value.as_bytes()));
+        if media_type.eq_ignore_ascii_case(b"application/json") {
             Self::Stamp
+        } else if media_type.eq_ignore_ascii_case(b"text/event-stream") {
+            Self::StampEvents
         } else {
             Self::Pass
         }
@@ -367,6 +380,7 @@ pub(crate) struct Stamp {
     rules: EnvelopeRules,
     hint: Option<CacheHint>,
     retry: bool,
+    wants_log: bool,
 }
 
 impl Stamp {
@@ -385,6 +399,19 @@ impl Stamp {
 
     fn is_retry(&self) -> bool {
         self.retry
+    }
+
+    fn wants_log(&self) -> bool {
+        self.wants_log
+    }
+
+    /// Prepares the head of a stream of events.
+    // rule V5
+    pub(crate) fn apply_to_stream(head: &mut response::Parts) {
+        head.headers.remove(header::CONTENT_LENGTH);
+        head.headers
+            .entry("x-accel-buffering")
+            .or_insert(HeaderValue::from_static("no"));
     }
 
     /// Stamps a whole JSON answer.
@@ -415,5 +442,18 @@ impl Stamp {
         );
         #[cfg(not(feature = "tracing"))]
         let _ = self;
+    }
+
+    /// Tells that a message was taken out of a stream.
+    #[allow(clippy::unused_self)] // beside the other report
+    fn report_dropped(&self, request: bool) {
+        #[cfg(feature = "tracing")]
+        if request {
+            tracing::warn!("a request of the server was taken out of a modern stream");
+        } else {
+            tracing::debug!("a log message that nobody asked for was taken out of a modern stream");
+        }
+        #[cfg(not(feature = "tracing"))]
+        let _ = request;
     }
 }

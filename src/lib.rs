@@ -64,6 +64,7 @@
 //!
 //! [spec]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(test), warn(clippy::expect_used, clippy::unwrap_used))]
 
 mod answer;
 pub mod body;

@@ -31,7 +31,7 @@ use crate::{
     era::{Era, EraRules},
     json::{Cursor, Kind, Malformed, Text, Value},
     number,
-    protocol::{meta, method},
+    protocol::{LOG_LEVELS, meta, method},
 };
 
 /// The parts of a message that the rules look at, as slices of the body.
@@ -269,6 +269,15 @@ impl Message {
     #[must_use]
     pub fn log_level(&self) -> Option<&[u8]> {
         self.text(self.members.log_level.as_ref())
+    }
+
+    /// Whether the client asks for log messages, by a level that exists.
+    pub(crate) fn wants_log(&self) -> bool {
+        let level = self.members.log_level.as_ref();
+        level.is_some_and(|level| {
+            let mut levels = LOG_LEVELS.iter();
+            levels.any(|known| level.is_string(&self.body, known))
+        })
     }
 
     /// Whether this repeats an earlier request with what was then missing.

@@ -31,6 +31,8 @@ pub(crate) mod meta {
 /// Methods that a rule or the reference service knows by name.
 pub(crate) mod method {
     pub(crate) const DISCOVER: &str = "server/discover";
+    /// A log message of the server.
+    pub(crate) const LOG: &str = "notifications/message";
     pub(crate) const INITIALIZE: &str = "initialize";
     pub(crate) const TOOLS_CALL: &str = "tools/call";
     pub(crate) const TOOLS_LIST: &str = "tools/list";
@@ -70,6 +72,20 @@ pub(crate) mod method {
         RESOURCES_READ,
     ];
 }
+
+/// The levels of log messages, the most important last.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-levels>
+pub(crate) const LOG_LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
 
 /// Codes of JSON-RPC errors.
 ///

@@ -45,10 +45,6 @@ const WAITING: &[(&str, &[&str])] = &[
         &["OG-04", "OG-07", "OG-11", "OG-14", "OG-34", "OG-35"],
     ),
     ("O8: preflights", &["OG-28", "OG-29", "OG-31", "ST-02"]),
-    (
-        "V5: the events of a stream are stamped",
-        &["EN-15", "EN-16", "EN-17", "EN-19", "EN-20", "EN-22"],
-    ),
 ];
 
 fn waiting() -> impl Iterator<Item = &'static str> {

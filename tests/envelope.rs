@@ -242,8 +242,8 @@ async fn codes_that_the_revision_forbids_are_replaced_and_nothing_else() {
 async fn what_is_not_a_plain_json_answer_is_untouched() {
     const JSON: (&str, &str) = ("content-type", "application/json");
     const RESULT: &str = r#"{"id":1,"result":{}}"#;
-    let cases: [(&str, u16, &[(&str, &str)], &str); 14] = [
-        ("compressed", 200, &[JSON, ("content-encoding", "gzip")], RESULT),
+    let cases = [
+        ("compressed", 200, &[JSON, ("content-encoding", "gzip")][..], RESULT),
         ("text", 200, &[("content-type", "text/plain")], RESULT),
         ("events", 200, &[("content-type", "text/event-stream")], "data: {\"id\":1,\"result\":{}}\n\n"),
         ("no type", 200, &[], RESULT),
@@ -434,7 +434,7 @@ proptest! {
         prop_assert_eq!(after.json(), oracle(result));
         // The old text is what is left when the insertions are taken out.
         let mut old = before.bytes().peekable();
-        for byte in after.body.iter() {
+        for byte in &after.body {
             old.next_if_eq(byte);
         }
         prop_assert!(old.next().is_none(), "{} became {:?}", before, after.body);

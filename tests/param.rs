@@ -11,7 +11,7 @@ use mcp_layers::{
     mirror::{InvalidAnnotation, InvalidAnnotationKind as Fault, ParamHeaders},
 };
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use support::{Answer, Chunks, modern, modern_body, plain, post, send};
 use tower::ServiceBuilder;
 
@@ -615,13 +615,14 @@ fn schemas_of_any_depth_are_read() {
     let deep = |steps: usize| {
         let mut schema = json!({ "type": "string", "x-mcp-header": "A" });
         for _ in 0..steps {
-            schema = property(&schema);
+            let properties = Map::from_iter([("a".to_owned(), schema)]);
+            schema = Map::from_iter([("properties".to_owned(), properties.into())]).into();
         }
         schema
     };
     assert_eq!(names(&deep(64)).unwrap(), ["Mcp-Param-A"]);
     assert_eq!(names(&deep(65)).unwrap_err().kind(), Fault::TooDeep);
-    let mut schema = deep(2_000);
+    let mut schema = deep(100_000);
     assert_eq!(names(&schema).unwrap_err().kind(), Fault::TooDeep);
     // Dropping it is recursive: take it apart.
     while let Some(inner) = schema.pointer_mut("/properties/a") {
@@ -723,6 +724,7 @@ fn spelt(value: i64, zeros: usize, form: u8) -> String {
     let digits = value.unsigned_abs().to_string();
     let padding = "0".repeat(zeros);
     match form {
+        2 if value == 0 => format!("-0.{padding}0"),
         0 => format!("{sign}{digits}"),
         1 => format!("{sign}{digits}.0{padding}"),
         2 => format!("{sign}{digits}{padding}e-{zeros}"),

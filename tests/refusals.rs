@@ -900,10 +900,7 @@ async fn a_modern_header_in_a_session_is_tolerated_on_demand_and_nothing_more() 
         (true, &[JSON, VERSION, session], initialize(""), None),
     ] {
         let layer = mcp();
-        let layer = match tolerated {
-            true => layer.tolerate(Quirk::ModernHeaderInSession),
-            false => layer,
-        };
+        let layer = if tolerated { layer.tolerate(Quirk::ModernHeaderInSession) } else { layer };
         let answer = send(layer.layer(plain()), refused(headers, body.clone())).await;
         let found = Rejection::get(&answer.head.extensions).map(Rejection::kind);
         assert_eq!(found, expected, "{tolerated} {headers:?} {body}");

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Stamp, status};
 use crate::{
     json::{Cursor, Kind, Malformed, Value},
-    protocol::meta,
+    protocol::{meta, method::LOG},
 };
 
 /// An answer after stamping.
@@ -18,11 +18,22 @@ pub(super) struct Stamped {
     pub(super) error: Option<i64>,
 }
 
+/// What becomes of a message in a stream.
+pub(super) enum Event {
+    Drop,
+    Pass,
+    Replace(Bytes),
+}
+
 /// What an answer holds, where it stands.
 #[derive(Default)]
 struct Answer {
     result: Option<ResultObject>,
     error_code: Option<Range<usize>>,
+    /// Whether there is a result or an error of any form.
+    answers: bool,
+    method: Option<Value>,
+    has_id: bool,
     /// Members that two readers could understand differently.
     ambiguous: bool,
 }
@@ -53,18 +64,40 @@ pub(super) fn stamp(text: &[u8], stamp: &Stamp) -> Stamped {
         text: None,
         error: None,
     };
-    let Ok(answer) = read(text) else {
-        return untouched;
-    };
-    if answer.ambiguous {
-        return untouched;
+    match read(text) {
+        Ok(answer) if !answer.ambiguous => stamp_answer(text, &answer, stamp),
+        _ => untouched,
     }
+}
+
+/// Stamps one message of a stream, if it is an answer.
+// rules V5, V9
+pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {
+    match read(text) {
+        Ok(message) if message.ambiguous => Event::Pass,
+        Ok(message) if message.answers => {
+            let stamped = stamp_answer(text, &message, stamp);
+            stamped.text.map_or(Event::Pass, Event::Replace)
+        }
+        Ok(Answer {
+            method: Some(method),
+            has_id,
+            ..
+        }) if has_id || (method.is_string(text, LOG) && !stamp.wants_log()) => {
+            stamp.report_dropped(has_id);
+            Event::Drop
+        }
+        _ => Event::Pass,
+    }
+}
+
+fn stamp_answer(text: &[u8], answer: &Answer, stamp: &Stamp) -> Stamped {
     let mut edits = Edits::default();
     if let Some(result) = &answer.result {
         edits.result(text, result, stamp);
     }
     let mut error = None;
-    if let Some(span) = answer.error_code {
+    if let Some(span) = answer.error_code.clone() {
         error = std::str::from_utf8(&text[span.clone()])
             .ok()
             .and_then(|code| code.parse().ok());
@@ -87,11 +120,18 @@ fn read(text: &[u8]) -> Result<Answer, Malformed> {
         match &*key.name() {
             b"result" => {
                 answer.ambiguous |= answer.result.is_some();
+                answer.answers = true;
                 answer.result = read_result(cursor)?;
             }
             b"error" => {
                 answer.ambiguous |= answer.error_code.is_some();
+                answer.answers = true;
                 answer.error_code = read_error(cursor)?;
+            }
+            b"method" => answer.method = Some(cursor.value()?),
+            b"id" => {
+                cursor.value()?;
+                answer.has_id = true;
             }
             _ => {
                 cursor.value()?;

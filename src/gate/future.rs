@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::{Outcome, ReadBody, Rules};
 use crate::{
     body::{RequestBody, ResponseBody, Rest},
-    envelope::{Stamp, Treatment},
+    envelope::{Events, Stamp, Treatment},
     era::{self, Era},
     head::Head,
     message::Message,
@@ -312,17 +312,21 @@ where
                 StateProj::Answering { future, plan } => {
                     let (mut head, body) = ready!(future.poll(cx))?.into_parts();
                     let observer = plan.on_answer(&mut head);
-                    match plan.stamp.take() {
-                        Some(stamp) if Treatment::of(&head) == Treatment::Stamp => {
-                            let read = ReadBody::new(Box::pin(body), stamp.limit());
-                            State::Stamping {
-                                read: Some(read),
-                                head: Some(head),
-                                stamp,
-                                observer,
-                            }
+                    let stamp = plan.stamp.take().map(|stamp| (Treatment::of(&head), stamp));
+                    match stamp {
+                        Some((Treatment::Stamp, stamp)) => State::Stamping {
+                            read: Some(ReadBody::new(Box::pin(body), stamp.limit())),
+                            head: Some(head),
+                            stamp,
+                            observer,
+                        },
+                        Some((Treatment::StampEvents, stamp)) => {
+                            Stamp::apply_to_stream(&mut head);
+                            let body = ResponseBody::events(Events::new(body, stamp));
+                            let body = body.observed_by(observer);
+                            return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
-                        _ => {
+                        Some((Treatment::Pass, _)) | None => {
                             let body = ResponseBody::passthrough(body).observed_by(observer);
                             return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
@@ -338,22 +342,7 @@ where
                     let outcome = ready!(Pin::new(reading).poll(cx));
                     let read = read.take().expect("reading ends once");
                     let mut head = head.take().expect("reading ends once");
-                    let body = match outcome {
-                        Outcome::Complete(body, trailers) => {
-                            if let Some(observer) = observer {
-                                observer.see_all(&body);
-                            }
-                            ResponseBody::replay(stamp.apply(&mut head, body), trailers)
-                        }
-                        Outcome::TooLong(start) => {
-                            stamp.report_too_long();
-                            ResponseBody::resume(start, Rest::Body(read.into_body()))
-                                .observed_by(observer.take())
-                        }
-                        Outcome::Failed(start, error) => {
-                            ResponseBody::resume(start, Rest::Failed(Some(error)))
-                        }
-                    };
+                    let body = stamped(outcome, read, &mut head, stamp, observer.take());
                     return Poll::Ready(Ok(Response::from_parts(head, body)));
                 }
                 StateProj::Rejected { rejection } => {
@@ -371,6 +360,30 @@ fn rejected<S, R, ReqBody, ResBody, F>(
 ) -> State<S, R, ReqBody, ResBody, F> {
     State::Rejected {
         rejection: Some(rejection),
+    }
+}
+
+/// The body of an answer that was read in order to be stamped.
+fn stamped<B: Body<Data = Bytes>>(
+    outcome: Outcome<B::Error>,
+    read: ReadBody<Pin<Box<B>>>,
+    head: &mut response::Parts,
+    stamp: &Stamp,
+    observer: Option<Box<Observer>>,
+) -> ResponseBody<B> {
+    match outcome {
+        Outcome::Complete(body, trailers) => {
+            if let Some(mut observer) = observer {
+                observer.see_all(&body);
+            }
+            ResponseBody::replay(stamp.apply(head, body), trailers)
+        }
+        Outcome::TooLong(start) => {
+            stamp.report_too_long();
+            let body = ResponseBody::resume(start, Rest::Body(read.into_body()));
+            body.observed_by(observer)
+        }
+        Outcome::Failed(start, error) => ResponseBody::resume(start, Rest::Failed(Some(error))),
     }
 }
 

@@ -1,13 +1,14 @@
 //! Watching an answer to `tools/list` as it passes.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 use http::{StatusCode, header, response};
 use http_body::Frame;
 
 use super::source::ToolSchemas;
 use crate::{
+    envelope::Scanner,
     gate::{DEFAULT_BODY_LIMIT, Read},
     head,
 };
@@ -22,7 +23,7 @@ pub(crate) struct Observer {
 
 enum Form {
     Json(Read),
-    Events(Events),
+    Stream(Stream),
 }
 
 impl Observer {
@@ -36,7 +37,7 @@ impl Observer {
         let form = if kind.eq_ignore_ascii_case(b"application/json") {
             Form::Json(Read::default())
         } else if kind.eq_ignore_ascii_case(b"text/event-stream") {
-            Form::Events(Events::default())
+            Form::Stream(Stream::default())
         } else {
             return None;
         };
@@ -47,9 +48,9 @@ impl Observer {
     pub(crate) fn see_all(&mut self, answer: &[u8]) {
         match &mut self.form {
             Form::Json(_) => self.source.observe(answer),
-            Form::Events(events) => {
-                events.feed(answer, &*self.source);
-                events.end(&*self.source);
+            Form::Stream(stream) => {
+                stream.feed(answer, &*self.source);
+                stream.end(&*self.source);
             }
         }
     }
@@ -78,13 +79,13 @@ impl Observer {
                     self.source.observe(&read.take());
                 }
             }
-            Form::Events(events) => {
-                events.feed(data.map_or(&[], |data| data), &*self.source);
-                if events.len() > DEFAULT_BODY_LIMIT {
+            Form::Stream(stream) => {
+                stream.feed(data.map_or(&[], |data| data), &*self.source);
+                if stream.len() > DEFAULT_BODY_LIMIT {
                     return self.give_up();
                 }
                 if is_last {
-                    events.end(&*self.source);
+                    stream.end(&*self.source);
                 }
             }
         }
@@ -102,58 +103,33 @@ impl Observer {
     }
 }
 
-/// The event of a stream that has begun.
-///
-/// <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
+/// The end of a stream so far, from the last event on that is not complete.
 #[derive(Default)]
-struct Events {
-    line: Vec<u8>,
-    data: Vec<u8>,
-    /// Whether the last byte was a CR, which an LF may complete.
-    after_cr: bool,
+struct Stream {
+    scanner: Scanner,
+    held: BytesMut,
 }
 
-impl Events {
+impl Stream {
     fn len(&self) -> usize {
-        self.line.len() + self.data.len()
+        self.held.len()
     }
 
-    fn feed(&mut self, mut bytes: &[u8], source: &dyn ToolSchemas) {
-        let Some(last) = bytes.last() else {
-            return;
-        };
-        if mem::replace(&mut self.after_cr, *last == b'\r') {
-            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+    fn feed(&mut self, data: &[u8], source: &dyn ToolSchemas) {
+        self.held.extend_from_slice(data);
+        let mut done = 0;
+        while let Some(end) = self.scanner.next_event(&self.held) {
+            source.observe(&self.scanner.data(&self.held));
+            self.scanner.start_event(end);
+            done = end;
         }
-        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {
-            self.line.extend_from_slice(&bytes[..end]);
-            self.end_line(source);
-            bytes = match &bytes[end..] {
-                [b'\r', b'\n', rest @ ..] | [_, rest @ ..] => rest,
-                [] => &[],
-            };
-        }
-        self.line.extend_from_slice(bytes);
-    }
-
-    fn end_line(&mut self, source: &dyn ToolSchemas) {
-        let line = mem::take(&mut self.line);
-        if line.is_empty() {
-            if !self.data.is_empty() {
-                source.observe(&mem::take(&mut self.data));
-            }
-        } else if let Some(data) = line.strip_prefix(b"data:") {
-            if !self.data.is_empty() {
-                self.data.push(b'\n');
-            }
-            self.data
-                .extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
-        }
+        self.held.advance(done);
+        self.scanner.forget(done);
     }
 
     /// Shows an event that no blank line ends.
     fn end(&mut self, source: &dyn ToolSchemas) {
-        self.end_line(source);
-        self.end_line(source);
+        self.scanner.end(&self.held);
+        source.observe(&self.scanner.data(&self.held));
     }
 }

@@ -1,8 +1,5 @@
 //! Requests, bodies and services that the tests share.
-#![allow(
-    dead_code, unreachable_pub, // not every test uses all of it
-    clippy::expect_used, clippy::unwrap_used, // as in a test
-)]
+#![allow(dead_code, unreachable_pub)] // not every test uses all of it
 
 use std::{
     convert::Infallible,
