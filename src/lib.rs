@@ -60,7 +60,7 @@
 //! # Features
 //!
 //! - `tracing` (default): warns when a weakening acts, and when an answer passes unstamped.
-//! - `reference`: the [reference service](reference), to try the layers on and to build on.
+//! - `reference`: the [reference service](mod@reference), to try the layers on and to build on.
 //!
 //! [spec]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -78,6 +78,8 @@ pub mod mirror;
 mod number;
 pub mod origin;
 mod protocol;
+#[cfg(feature = "reference")]
+pub mod reference;
 pub mod rejection;
 pub mod stack;
 

@@ -34,6 +34,8 @@ pub(crate) mod method {
     /// A log message of the server.
     pub(crate) const LOG: &str = "notifications/message";
     pub(crate) const INITIALIZE: &str = "initialize";
+    /// Only in the handshake era.
+    pub(crate) const PING: &str = "ping";
     pub(crate) const TOOLS_CALL: &str = "tools/call";
     pub(crate) const TOOLS_LIST: &str = "tools/list";
     pub(crate) const PROMPTS_GET: &str = "prompts/get";
@@ -54,7 +56,7 @@ pub(crate) mod method {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/changelog>
     pub(crate) const REMOVED: [&str; 5] = [
         INITIALIZE,
-        "ping",
+        PING,
         "logging/setLevel",
         "resources/subscribe",
         "resources/unsubscribe",

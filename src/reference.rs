@@ -1,0 +1,210 @@
+//! A small MCP server, to try the layers on and to begin a server of your own with.
+//!
+//! It answers `server/discover`, `initialize`, `ping`, `tools/list` and `tools/call`, and every
+//! further method that you register. It knows nothing of eras: it answers each message in the
+//! plainest form, and the layers around it do the rest. What it stands by:
+//!
+//! 1. it advertises only what a registered handler backs;
+//! 2. the list of tools is in the order of registration, and was encoded once;
+//! 3. an answer repeats the bytes of the request's id;
+//! 4. arguments that a tool can't take are a result with `isError: true`, which the model gets to
+//!    see; a handler that fails or panics is "Internal error" (-32603) without details, and the
+//!    server lives on;
+//! 5. it has no sessions: it neither makes nor reads an `Mcp-Session-Id`;
+//! 6. an array of messages, as revision 2025-03-26 had them, is answered by an array, one message
+//!    after the other.
+//!
+//! # Example
+//!
+//! ```
+//! use axum::Router;
+//! use mcp_layers::{
+//!     McpLayer, ServerInfo,
+//!     reference::{ReferenceService, Tool, ToolCall, ToolError, ToolResult},
+//! };
+//! use serde::Deserialize;
+//! use serde_json::json;
+//! use tower_layer::Layer;
+//!
+//! #[derive(Deserialize)]
+//! struct Echo {
+//!     text: String,
+//! }
+//!
+//! async fn echo(call: ToolCall) -> Result<ToolResult, ToolError> {
+//!     let Echo { text } = call.arguments()?;
+//!     Ok(ToolResult::text(text))
+//! }
+//!
+//! let server = ServerInfo::new("example", "1.0.0");
+//! let schema = json!({
+//!     "type": "object",
+//!     "properties": { "text": { "type": "string" } },
+//!     "required": ["text"],
+//! });
+//! let service = ReferenceService::new(server.clone())
+//!     .instructions("Call `echo` to hear yourself.")
+//!     .tool(Tool::new("echo", schema).description("Returns what it is given"), echo);
+//!
+//! let app: Router = Router::new()
+//!     .route_service("/mcp", McpLayer::new(server).layer(service));
+//! ```
+//!
+//! Arguments are checked by what a handler makes of them. A validator of your own, such as one for
+//! JSON Schema, comes before that; and a handler reads what the layers have left:
+//!
+//! ```
+//! use mcp_layers::{
+//!     ServerInfo,
+//!     reference::{MethodCall, MethodError, ReferenceService},
+//! };
+//! use serde_json::json;
+//!
+//! /// What your authentication leaves in the request's extensions.
+//! #[derive(Clone)]
+//! struct Principal(String);
+//!
+//! let service = ReferenceService::new(ServerInfo::new("example", "1.0.0"))
+//!     .validate_arguments(|tool, arguments| {
+//!         let required = tool.input_schema()["required"].as_array();
+//!         match required.into_iter().flatten().find(|it| arguments.get(it.as_str().unwrap_or_default()).is_none()) {
+//!             Some(missing) => Err(format!("{missing} is missing")),
+//!             None => Ok(()),
+//!         }
+//!     })
+//!     .method("example/whoami", |call: MethodCall| async move {
+//!         match call.extensions().get::<Principal>() {
+//!             Some(Principal(name)) => Ok(json!({ "name": name })),
+//!             None => Err(MethodError::new(-32000, "Nobody")),
+//!         }
+//!     });
+//! ```
+//!
+//! # Deployment
+//!
+//! - Alone it is a server of the handshake era without any checks. Put it behind
+//!   [`McpLayer`](crate::McpLayer).
+//! - Bodies end at [4 MiB](crate::gate::DEFAULT_BODY_LIMIT), unless a layer has read a longer one,
+//!   and arrays at 1,000 messages.
+//! - Handlers run inside of the response's future: a client that hangs up drops them.
+//! - Panics are caught by unwinding. With `panic = "abort"` they end the process.
+//!
+//! See [Tools], [Discovery] and [Lifecycle] in the specification.
+//!
+//! [Tools]: https://modelcontextprotocol.io/specification/2026-07-28/server/tools
+//! [Discovery]: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
+//! [Lifecycle]: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+
+mod answer;
+mod body;
+mod call;
+mod catch;
+mod dispatch;
+mod future;
+mod method;
+mod tool;
+
+pub use self::{
+    body::AnswerBody,
+    call::{MethodCall, ToolCall},
+    future::ResponseFuture,
+    method::MethodError,
+    tool::{Tool, ToolError, ToolResult},
+};
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use serde_json::Value;
+use tower_service::Service;
+
+use self::dispatch::Config;
+use crate::envelope::ServerInfo;
+
+/// A small MCP server.
+///
+/// Clones share one configuration. See the [module docs](self) for an example.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ReferenceService {
+    config: Arc<Config>,
+}
+
+impl ReferenceService {
+    /// A server of this identity that can do nothing yet.
+    pub fn new(server: ServerInfo) -> Self {
+        Self {
+            config: Arc::new(Config::new(server)),
+        }
+    }
+
+    /// Tells models how to use the server.
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        let instructions = instructions.into();
+        self.with(|config| config.set_instructions(instructions))
+    }
+
+    /// Adds a tool. One of the same name is replaced, in its place in the list.
+    pub fn tool<F, Fut>(self, tool: Tool, handler: F) -> Self
+    where
+        F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
+    {
+        let tool = Arc::new(tool);
+        let handler = call::tool_handler(Arc::clone(&tool), handler);
+        self.with(|config| config.add_tool(tool, handler))
+    }
+
+    /// Adds a method. One of the same name is replaced, even one that the service has by itself.
+    ///
+    /// Notifications need no handler: all of them are accepted.
+    ///
+    /// A handler of `prompts/list`, `resources/list` or `completion/complete` backs the capability
+    /// of that name, which is then advertised.
+    pub fn method<F, Fut>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(MethodCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
+    {
+        let name = name.into();
+        let handler = call::method_handler(handler);
+        self.with(|config| config.add_method(name, handler))
+    }
+
+    /// Asks this function about the arguments of every call before the tool sees them.
+    ///
+    /// What it finds wrong becomes a result with `isError: true`, which the model gets to see.
+    pub fn validate_arguments(
+        self,
+        validate: impl Fn(&Tool, &Value) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|config| config.set_validate(Arc::new(validate)))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(Arc::make_mut(&mut self.config));
+        self
+    }
+}
+
+impl<B: Body<Data = Bytes>> Service<Request<B>> for ReferenceService {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture<B>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture<B> {
+        let (head, body) = request.into_parts();
+        ResponseFuture::new(Arc::clone(&self.config), head, body)
+    }
+}

@@ -1,0 +1,325 @@
+//! From a message to its answer, or to the handler that will give it.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::Extensions;
+use serde_json::{Map, Value, json};
+
+use super::{
+    MethodCall, MethodError, Tool, ToolCall, answer,
+    call::{Answering, MethodHandler, ToolHandler, Validate},
+};
+use crate::{
+    envelope::ServerInfo,
+    era::EraRules,
+    json::Cursor,
+    message::{Message, MessageKind},
+    protocol::{LEGACY_VERSIONS, MODERN_VERSIONS, code, meta, method},
+};
+
+/// The most messages that one array may hold: a short message can have a long answer.
+const BATCH_LIMIT: usize = 1_000;
+
+/// Capabilities, and the method whose handler backs each.
+const CAPABILITIES: [(&str, &str); 4] = [
+    ("completions", "completion/complete"),
+    ("prompts", "prompts/list"),
+    ("resources", "resources/list"),
+    ("tools", method::TOOLS_LIST),
+];
+
+/// What a service was built of.
+#[derive(Clone)]
+pub(super) struct Config {
+    server: ServerInfo,
+    instructions: Option<String>,
+    tools: Vec<Registered>,
+    /// The result of `tools/list`, as JSON text.
+    tool_list: Vec<u8>,
+    methods: Vec<(String, Arc<MethodHandler>)>,
+    validate: Option<Arc<Validate>>,
+}
+
+#[derive(Clone)]
+struct Registered {
+    tool: Arc<Tool>,
+    handler: Arc<ToolHandler>,
+}
+
+/// What becomes of a message.
+pub(super) enum Reply {
+    /// Nothing is due.
+    Accepted,
+    Answer(Vec<u8>),
+    /// A handler is at work. An empty text means that nothing is due after all.
+    Later(Answering),
+    /// The message can't be understood: an answer with status 400.
+    Refused(Vec<u8>),
+}
+
+impl Config {
+    pub(super) fn new(server: ServerInfo) -> Self {
+        let mut config = Self {
+            server,
+            instructions: None,
+            tools: Vec::new(),
+            tool_list: Vec::new(),
+            methods: Vec::new(),
+            validate: None,
+        };
+        config.encode_tools();
+        config
+    }
+
+    pub(super) fn set_instructions(&mut self, instructions: String) {
+        self.instructions = Some(instructions);
+    }
+
+    pub(super) fn set_validate(&mut self, validate: Arc<Validate>) {
+        self.validate = Some(validate);
+    }
+
+    pub(super) fn add_tool(&mut self, tool: Arc<Tool>, handler: Arc<ToolHandler>) {
+        let mut others = self.tools.iter_mut();
+        let same = others.find(|other| other.tool.name() == tool.name());
+        let registered = Registered { tool, handler };
+        match same {
+            Some(same) => *same = registered,
+            None => self.tools.push(registered),
+        }
+        self.encode_tools();
+    }
+
+    pub(super) fn add_method(&mut self, name: String, handler: Arc<MethodHandler>) {
+        self.methods.retain(|(other, _)| *other != name);
+        self.methods.push((name, handler));
+    }
+
+    // rule R3: in insertion order, encoded once
+    fn encode_tools(&mut self) {
+        let tools = self.tools.iter().map(|it| it.tool.to_json());
+        let list = json!({ "tools": tools.collect::<Value>() });
+        self.tool_list = list.to_string().into_bytes();
+    }
+
+    /// Decides what becomes of a body.
+    pub(super) fn receive(self: &Arc<Self>, body: Bytes, extensions: Extensions) -> Reply {
+        let message = match extensions.get::<Message>() {
+            Some(message) if message.is_of(&body) => message.clone(),
+            _ => Message::parse(body),
+        };
+        match message.kind() {
+            MessageKind::Batch => self.receive_batch(&message, extensions),
+            _ => self.reply(message, extensions),
+        }
+    }
+
+    // rule R4
+    fn receive_batch(self: &Arc<Self>, batch: &Message, extensions: Extensions) -> Reply {
+        let refused = |fault| Reply::Refused(refusal(None, fault));
+        let Some(messages) = elements(batch) else {
+            return refused("the array holds too many messages");
+        };
+        if messages.is_empty() {
+            return refused("the array is empty");
+        }
+        let initialize = Some(method::INITIALIZE);
+        if messages.iter().any(|it| it.method() == initialize) {
+            return refused("`initialize` stands in an array");
+        }
+        let config = Arc::clone(self);
+        Reply::Later(Box::pin(async move {
+            let mut answers = Vec::new();
+            for message in messages {
+                let answer = match config.reply(message, extensions.clone()) {
+                    Reply::Accepted => continue,
+                    Reply::Answer(answer) | Reply::Refused(answer) => answer,
+                    Reply::Later(answer) => answer.await,
+                };
+                answers.push(if answers.is_empty() { b'[' } else { b',' });
+                answers.extend_from_slice(&answer);
+            }
+            if !answers.is_empty() {
+                answers.push(b']');
+            }
+            answers
+        }))
+    }
+
+    /// Decides what becomes of one message.
+    // rules R1, R3
+    fn reply(&self, message: Message, extensions: Extensions) -> Reply {
+        if !message.is_json() {
+            let error = MethodError::new(
+                code::PARSE_ERROR,
+                "Parse error: the body is not one JSON text in UTF-8",
+            );
+            return Reply::Refused(answer::failure(None, &error));
+        }
+        let id = message.answerable_id();
+        if let Some(member) = message.repeated() {
+            return Reply::Refused(refusal(
+                id.as_ref(),
+                format_args!("`{member}` occurs twice"),
+            ));
+        }
+        // rule R4
+        if message.kind() == MessageKind::Response {
+            return Reply::Accepted;
+        }
+        if let Some(fault) = message.fault() {
+            return Reply::Refused(refusal(id.as_ref(), fault));
+        }
+        let (Some(id), Some(method)) = (&id, message.method()) else {
+            return Reply::Accepted;
+        };
+        if let Some((_, handler)) = self.methods.iter().find(|(name, _)| name == method) {
+            return Reply::Later(handler(MethodCall::new(message, extensions)));
+        }
+        let outcome = match method {
+            method::DISCOVER => Ok(self.discover(&message)),
+            method::INITIALIZE => self.initialize(&message),
+            method::PING => Ok(json!({})),
+            method::TOOLS_LIST if has_cursor(&message) => Err(MethodError::invalid_params(
+                "Invalid params: the tools stand on one page, without a cursor",
+            )),
+            method::TOOLS_LIST => return Reply::Answer(answer::encoded(id, &self.tool_list)),
+            method::TOOLS_CALL => match self.called_tool(&message) {
+                Ok(handler) => {
+                    let call = ToolCall::new(message, extensions);
+                    return Reply::Later(handler(call, self.validate.clone()));
+                }
+                Err(error) => Err(error),
+            },
+            other => Err(MethodError::new(
+                code::METHOD_NOT_FOUND,
+                format!("Method not found: {}", answer::quote(other)),
+            )),
+        };
+        Reply::Answer(answer::outcome(id, &outcome))
+    }
+
+    // rule R3
+    fn called_tool(&self, message: &Message) -> Result<&Arc<ToolHandler>, MethodError> {
+        let Some(name) = message.name() else {
+            return Err(MethodError::invalid_params(
+                "Invalid params: `name` is not a string",
+            ));
+        };
+        if message.arguments().is_some_and(|it| !it.starts_with(b"{")) {
+            return Err(MethodError::invalid_params(
+                "Invalid params: `arguments` is not an object",
+            ));
+        }
+        match self.tools.iter().find(|it| it.tool.name() == name) {
+            Some(registered) => Ok(&registered.handler),
+            None => Err(MethodError::invalid_params(format!(
+                "Unknown tool: {}",
+                answer::quote(name)
+            ))),
+        }
+    }
+
+    // rule R2
+    fn initialize(&self, message: &Message) -> Result<Value, MethodError> {
+        let asked = message.asked_version().ok_or_else(|| {
+            MethodError::invalid_params("Invalid params: `protocolVersion` is not a string")
+        })?;
+        // Those that the operator has added are known, but never offered.
+        let eras = eras(message);
+        let mut served = eras.supported();
+        let known = served.find(|version| *version == asked && !MODERN_VERSIONS.contains(version));
+        Ok(self.introduce(json!({
+            "protocolVersion": known.unwrap_or(LEGACY_VERSIONS[0]),
+            "serverInfo": self.server.to_json(),
+        })))
+    }
+
+    // rule D1
+    fn discover(&self, message: &Message) -> Value {
+        self.introduce(json!({
+            "supportedVersions": eras(message).supported().collect::<Value>(),
+            "_meta": { meta::SERVER_INFO: self.server.to_json() },
+        }))
+    }
+
+    /// Adds what the server can do.
+    fn introduce(&self, mut result: Value) -> Value {
+        result["capabilities"] = self.capabilities();
+        if let Some(instructions) = &self.instructions {
+            result["instructions"] = instructions.as_str().into();
+        }
+        result
+    }
+
+    /// What a registered handler backs, and nothing else.
+    // rule R1
+    fn capabilities(&self) -> Value {
+        let backed = CAPABILITIES.into_iter().filter(|(_, method)| {
+            let mut methods = self.methods.iter();
+            methods.any(|(name, _)| name == method)
+                || (*method == method::TOOLS_LIST && !self.tools.is_empty())
+        });
+        let capabilities = backed.map(|(capability, _)| (capability.to_owned(), json!({})));
+        Value::Object(capabilities.collect::<Map<_, _>>())
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools = self.tools.iter().map(|it| it.tool.name());
+        let methods = self.methods.iter().map(|(name, _)| name);
+        f.debug_struct("Config")
+            .field("server", &self.server)
+            .field("instructions", &self.instructions)
+            .field("tools", &tools.collect::<Vec<_>>())
+            .field("methods", &methods.collect::<Vec<_>>())
+            .field("validates_arguments", &self.validate.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the layers tell the eras apart, or how they would by default.
+fn eras(message: &Message) -> EraRules {
+    match message.resolved() {
+        Some((_, eras)) => eras.clone(),
+        None => EraRules::default(),
+    }
+}
+
+fn refusal(id: Option<&Bytes>, fault: impl fmt::Display) -> Vec<u8> {
+    answer::failure(id.map(Bytes::as_ref), &MethodError::invalid_request(fault))
+}
+
+/// The messages in an array, unless they are too many.
+fn elements(batch: &Message) -> Option<Vec<Message>> {
+    let (mut messages, mut count) = (Vec::new(), 0);
+    let read = Cursor::new(batch.body()).array(|cursor| {
+        let value = cursor.value()?;
+        count += 1;
+        if count <= BATCH_LIMIT {
+            let mut message = Message::parse(batch.body().slice(value.span));
+            if let Some((era, rules)) = batch.resolved() {
+                message.resolve(era.clone(), rules.clone());
+            }
+            messages.push(message);
+        }
+        Ok(())
+    });
+    (read.is_ok() && count <= BATCH_LIMIT).then_some(messages)
+}
+
+/// Whether `params` has the member `cursor`.
+fn has_cursor(message: &Message) -> bool {
+    let mut found = false;
+    if let Some(params) = message.params() {
+        // Well-formed: it was read before.
+        let _ = Cursor::new(params).object(|cursor, key| {
+            found |= key.is("cursor");
+            cursor.value()?;
+            Ok(())
+        });
+    }
+    found
+}
