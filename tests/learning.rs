@@ -454,8 +454,8 @@ async fn what_is_no_plain_answer_to_a_list_teaches_nothing() {
     let legacy_call =
         || post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
     let batch = || post(r#"[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]"#);
-    let requests: [(&str, fn() -> Request<Chunks>); 3] = [
-        ("a call", call),
+    let requests = [
+        ("a call", call as fn() -> Request<Chunks>),
         ("a legacy call", legacy_call),
         ("a batch", batch),
     ];
