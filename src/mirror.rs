@@ -10,7 +10,7 @@
 //! 3. may wrap its value as `=?base64?…?=` where that is defined (`Mcp-Name`, `Mcp-Param-*`).
 //!
 //! A notification needs none of them; one that it sends has to agree. On messages of the handshake
-//! era the headers mean nothing and are ignored: route those by the [`Message`](crate::Message).
+//! era the headers mean nothing and are ignored: route those by the [`Message`].
 //!
 //! # Example
 //!
