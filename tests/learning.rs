@@ -115,9 +115,11 @@ fn the_oldest_tools_are_forgotten_when_there_are_too_many() {
     }
     // Seen again, changed or not, they are no longer the oldest.
     learn(&tools, &[tool("a", "X"), tool("b", "Y")]);
-    learn(&tools, &[tool("d", "X"), tool("e", "X")]);
-    let found = ["a", "b", "c", "d", "e"].map(|name| known(&tools, name) != "unknown");
-    assert_eq!(found, [false, true, false, true, true]);
+    let found = || ["a", "b", "c", "d", "e"].map(|name| known(&tools, name) != "unknown");
+    learn(&tools, &[tool("d", "X")]);
+    assert_eq!(found(), [true, true, false, true, false]);
+    learn(&tools, &[tool("e", "X")]);
+    assert_eq!(found(), [false, true, false, true, true]);
     let none = LearnedTools::new().max_tools(0);
     learn(&none, &[tool("a", "X")]);
     assert_eq!(known(&none, "a"), "unknown");
@@ -520,9 +522,50 @@ async fn an_answer_too_long_to_be_stamped_still_teaches() {
     assert!(is_checked(Stack::Mcp, &tools).await);
 }
 
-/// Counts what it is shown.
+// rule P5
+#[tokio::test]
+async fn trailers_end_an_answer() {
+    let text = list(&[tool("a", "A")]);
+    for stack in [Stack::Validator, Stack::Mcp] {
+        let (tools, copy) = (LearnedTools::new(), text.clone());
+        let service = answering("application/json", move || {
+            let data = Step::Data(copy.clone().into());
+            Chunks::of([data, Step::Trailers(http::HeaderMap::new()), Step::Pending])
+        });
+        let answer = stack.around(&tools, service).oneshot(legacy_list()).await;
+        let mut body = pin!(answer.unwrap().into_body());
+        for expected in ["unknown", "Mcp-Param-A"] {
+            std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+            assert_eq!(known(&tools, "a"), expected, "{stack:?}");
+        }
+    }
+}
+
+// rules P1, P4
+#[tokio::test]
+async fn a_tool_that_cannot_be_checked_is_not_unknown() {
+    let tools = LearnedTools::new();
+    learn(&tools, &[tool("a", "not a token")]);
+    for (tool, status) in [("a", 200), ("b", 400)] {
+        let params = format!(r#""name":"{tool}","arguments":{{"region":"x"}}"#);
+        let mut request = modern("tools/call", modern_body("tools/call", &params));
+        request
+            .headers_mut()
+            .insert("mcp-name", tool.parse().unwrap());
+        let layer = MirrorHeaderValidatorLayer::new()
+            .tool_schemas(tools.clone())
+            .refuse_unknown_tools(true);
+        let answer = send(layer.layer(plain()), request).await;
+        assert_eq!(answer.status(), status, "{tool}");
+    }
+}
+
+/// Keeps what it is shown.
 #[derive(Default)]
-struct Audience(Mutex<Vec<Vec<u8>>>);
+struct Audience {
+    shown: Mutex<Vec<Vec<u8>>>,
+    is_away: bool,
+}
 
 impl ToolSchemas for Audience {
     fn lookup(&self, _: &str) -> Lookup {
@@ -530,11 +573,11 @@ impl ToolSchemas for Audience {
     }
 
     fn observes(&self) -> bool {
-        true
+        !self.is_away
     }
 
     fn observe(&self, answer: &[u8]) {
-        self.0.lock().unwrap().push(answer.to_vec());
+        self.shown.lock().unwrap().push(answer.to_vec());
     }
 }
 
@@ -551,6 +594,14 @@ async fn any_source_can_watch_each_answer_once() {
         let service = answering("application/json", move || Chunks::cut(&copy, cut));
         let layer = McpLayer::new(ServerInfo::new("test", "1")).tool_schemas(Arc::clone(&audience));
         send(layer.layer(service), request()).await;
-        assert_eq!(*audience.0.lock().unwrap(), [text.as_bytes()]);
+        assert_eq!(*audience.shown.lock().unwrap(), [text.as_bytes()]);
     }
+    let audience = Arc::new(Audience {
+        is_away: true,
+        ..Audience::default()
+    });
+    let service = answering("application/json", move || Chunks::one(text.clone()));
+    let layer = McpLayer::new(ServerInfo::new("test", "1")).tool_schemas(Arc::clone(&audience));
+    send(layer.layer(service), modern_list()).await;
+    assert_eq!(*audience.shown.lock().unwrap(), [""; 0].map(Vec::from));
 }

@@ -253,11 +253,6 @@ impl<'a> Survey<'a> {
     }
 
     fn visit(&mut self, place: Place, before: usize, step: Step<'a>, value: &'a Value) {
-        // Anything but an object cannot map names to schemas.
-        let place = match (place, value) {
-            (Place::Schemas { .. }, Value::Array(_)) => Place::Elsewhere,
-            _ => place,
-        };
         if value.is_object() || value.is_array() {
             self.due.push_back((place, self.steps.len(), value));
             self.steps.push((before, step));
