@@ -69,10 +69,16 @@ impl<'a> Decimal<'a> {
             Some(at) => (&mantissa[..at], &mantissa[at + 1..]),
             None => (mantissa, &[][..]),
         };
-        let zero = |digit: &&u8| **digit == b'0';
+        let not_zero = |&digit: &u8| digit != b'0';
         let all = whole.len() + fraction.len();
-        let leading = whole.iter().chain(fraction).take_while(zero).count();
-        let trailing = whole.iter().chain(fraction).rev().take_while(zero).count();
+        let leading = match whole.iter().position(not_zero) {
+            Some(at) => at,
+            None => whole.len() + fraction.iter().take_while(|it| !not_zero(it)).count(),
+        };
+        let trailing = match fraction.iter().rposition(not_zero) {
+            Some(at) => fraction.len() - at - 1,
+            None => fraction.len() + whole.iter().rev().take_while(|it| !not_zero(it)).count(),
+        };
         let signed = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
         Self {
             negative,

@@ -426,6 +426,22 @@ async fn many_arguments_are_walked_once() {
     check("deep", request, None).await;
 }
 
+#[tokio::test]
+async fn a_property_may_have_a_name_of_any_length() {
+    for length in [0, 1, 62, 63, 64, 65, 200] {
+        let name = "n".repeat(length);
+        let schema =
+            json!({ "properties": { &name: { "type": "string", "x-mcp-header": "Long" } } });
+        let tools = ToolHeaders::new().tool("sql", &schema).unwrap();
+        let arguments = json!({ &name: "x", format!("{name}n"): 1 }).to_string();
+        for (headers, status) in [(&[("mcp-param-long", &b"x"[..])][..], 200), (&[][..], 400)] {
+            for answer in answers(&tools, || call("sql", &arguments, headers)).await {
+                assert_eq!(answer.status(), status, "{length}");
+            }
+        }
+    }
+}
+
 fn names(schema: &Value) -> Result<Vec<String>, InvalidAnnotation> {
     let headers = ParamHeaders::of("tool", schema)?;
     Ok(headers.names().map(str::to_owned).collect())

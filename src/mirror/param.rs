@@ -47,6 +47,7 @@ struct Found<'a> {
     values: Vec<Option<Value>>,
     /// The first node that occurs twice.
     repeated: Option<usize>,
+    scratch: String,
 }
 
 impl<'a> Found<'a> {
@@ -55,6 +56,7 @@ impl<'a> Found<'a> {
             params,
             values: vec![None; params.len()],
             repeated: None,
+            scratch: String::new(),
         }
     }
 
@@ -66,7 +68,8 @@ impl<'a> Found<'a> {
         }
         cursor.object(|cursor, key| {
             // A key with a lone surrogate is no name.
-            let member = key.decode().and_then(|key| params.member(node, &key));
+            let name = key.bytes(&mut self.scratch);
+            let member = name.and_then(|name| params.member(node, name));
             match member {
                 None => {
                     cursor.value()?;

@@ -51,6 +51,13 @@ struct Node {
     header: Option<Box<str>>,
     /// Names of properties with the places of their nodes, in order.
     members: Vec<(Box<str>, usize)>,
+    /// A bit for each length that a member's name has.
+    lengths: u64,
+}
+
+/// Lengths that do not fit share the last bit.
+fn length_bit(length: usize) -> u64 {
+    1 << length.min(63)
 }
 
 impl ParamHeaders {
@@ -115,6 +122,7 @@ impl ParamHeaders {
         let mut node = Self::ARGUMENTS;
         for step in path {
             let next = self.nodes.len();
+            self.nodes[node].lengths |= length_bit(step.len());
             let members = &mut self.nodes[node].members;
             node = match members.binary_search_by(|(known, _)| (**known).cmp(step)) {
                 Ok(at) => members[at].1,
@@ -146,9 +154,14 @@ impl ParamHeaders {
     }
 
     /// The node of a member that is annotated or holds something that is.
-    pub(super) fn member(&self, node: usize, name: &str) -> Option<usize> {
-        let members = &self.nodes[node].members;
-        let at = members.binary_search_by(|(known, _)| (**known).cmp(name));
+    pub(super) fn member(&self, node: usize, name: &[u8]) -> Option<usize> {
+        let node = &self.nodes[node];
+        // Most arguments are not annotated, and of another length than those that are.
+        if node.lengths & length_bit(name.len()) == 0 {
+            return None;
+        }
+        let members = &node.members;
+        let at = members.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
         at.ok().map(|at| members[at].1)
     }
 
