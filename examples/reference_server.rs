@@ -21,7 +21,7 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
 };
-use mcp_layers::{Eras, McpLayer};
+use mcp_layers::{Eras, McpLayer, mirror::InvalidAnnotation};
 use tokio::{net::TcpListener, time::timeout};
 use tower::Layer as _;
 
@@ -74,7 +74,7 @@ async fn serve(options: Options) -> Result<(), String> {
              tells the names of this server"
         );
     }
-    let app = app(&options, is_local);
+    let app = app(&options, is_local).map_err(|error| error.to_string())?;
     print(&greeting(address, &options));
 
     axum::serve(listener, app)
@@ -92,15 +92,17 @@ async fn serve(options: Options) -> Result<(), String> {
 }
 
 /// The service and the layers around it.
-fn app(options: &Options, is_local: bool) -> Router {
+fn app(options: &Options, is_local: bool) -> Result<Router, InvalidAnnotation> {
+    let service = tools::service();
     // A server that only this machine can reach has no other names than those of loopback.
     let origin = options.guard.clone().require_known_host(is_local);
     let mcp = McpLayer::new(tools::server_info())
         .origin(origin)
         .authenticate(from_fn_with_state(options.token.clone(), authenticate))
         .eras(options.eras)
-        .legacy_streams(options.legacy_streams);
-    Router::new().route_service("/mcp", mcp.layer(tools::service()))
+        .legacy_streams(options.legacy_streams)
+        .tool_schemas(service.tool_headers()?);
+    Ok(Router::new().route_service("/mcp", mcp.layer(service)))
 }
 
 /// Asks for the token, if there is one.

@@ -5,7 +5,7 @@
 use std::{
     fmt, mem,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::envelope::Events;
+use crate::{envelope::Events, mirror::Observer};
 
 pin_project! {
     /// A request body that a layer of this crate has let through.
@@ -78,32 +78,37 @@ pin_project! {
     pub struct ResponseBody<B: Body> {
         #[pin]
         kind: Kind<B>,
+        observer: Option<Box<Observer>>,
     }
 }
 
 impl<B: Body> ResponseBody<B> {
     pub(crate) fn passthrough(body: B) -> Self {
-        Self {
-            kind: Kind::Passthrough { body },
-        }
+        Self::new(Kind::Passthrough { body })
     }
 
     pub(crate) fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
-        Self {
-            kind: Kind::replay(data, trailers),
-        }
+        Self::new(Kind::replay(data, trailers))
     }
 
     pub(crate) fn resume(read: Bytes, rest: Rest<B>) -> Self {
-        Self {
-            kind: Kind::Resumed { read, rest },
-        }
+        Self::new(Kind::Resumed { read, rest })
     }
 
     pub(crate) fn events(events: Events<B>) -> Self {
+        Self::new(Kind::Events { events })
+    }
+
+    fn new(kind: Kind<B>) -> Self {
         Self {
-            kind: Kind::Events { events },
+            kind,
+            observer: None,
         }
+    }
+
+    /// Shows what passes to somebody.
+    pub(crate) fn observed_by(self, observer: Option<Box<Observer>>) -> Self {
+        Self { observer, ..self }
     }
 }
 
@@ -122,7 +127,16 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        self.project().kind.poll_frame(cx)
+        let mut this = self.project();
+        let frame = ready!(this.kind.as_mut().poll_frame(cx));
+        if let Some(observer) = this.observer {
+            // A body that has told its end is not polled again.
+            let is_last = this.kind.is_end_stream();
+            if !observer.see(frame.as_ref(), is_last) {
+                *this.observer = None;
+            }
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -30,7 +30,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use self::future::{Forward, Plan};
-pub(crate) use self::read::{Outcome, ReadBody};
+pub(crate) use self::read::{Outcome, Read, ReadBody};
 use crate::{
     body::{RequestBody, ResponseBody},
     envelope::EnvelopeRules,

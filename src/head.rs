@@ -8,6 +8,8 @@ pub(crate) struct Head<'a> {
     pub(crate) version: VersionHeader<'a>,
     pub(crate) method: Field<'a>,
     pub(crate) name: Field<'a>,
+    /// What stands behind `Mcp-Param-` in the name of a header, and its value.
+    params: Vec<(&'a str, &'a [u8])>,
     pub(crate) content_type: Field<'a>,
     /// Whether the body is encoded: a `Content-Encoding` other than `identity`, or a coding that
     /// the host has left on the message.
@@ -106,6 +108,8 @@ impl<'a> Head<'a> {
             self.method.add(value);
         } else if is(header::MCP_NAME) {
             self.name.add(value);
+        } else if let Some(param) = behind(name, header::MCP_PARAM) {
+            self.params.push((param, value));
         } else if is("content-type") {
             self.content_type.add(value);
         } else if is("content-encoding") {
@@ -119,6 +123,17 @@ impl<'a> Head<'a> {
                 .ok()
                 .and_then(|value| value.parse().ok());
         }
+    }
+
+    /// The header `Mcp-Param-{param}`.
+    pub(crate) fn param(&self, param: &str) -> Field<'a> {
+        let mut field = Field::Absent;
+        for (name, value) in &self.params {
+            if name.eq_ignore_ascii_case(param) {
+                field.add(value);
+            }
+        }
+        field
     }
 
     /// Whether the body is declared as `application/json`, and in no other charset than UTF-8.
@@ -169,6 +184,12 @@ fn charsets(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
         let unquoted = unquoted.strip_suffix(b"\"").unwrap_or(unquoted);
         name.eq_ignore_ascii_case(b"charset").then_some(unquoted)
     })
+}
+
+/// What stands behind `prefix` in a name, in any case.
+fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = name.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// The value of a `Content-Type` without its parameters.

@@ -90,16 +90,38 @@ impl<'a> Text<'a> {
             return Some(Cow::Borrowed(raw));
         }
         let mut decoded = String::with_capacity(raw.len());
-        let mut rest = raw;
-        while let Some((plain, escape)) = rest.split_once('\\') {
-            decoded.push_str(plain);
-            let (unescaped, after) = unescape(escape)?;
-            decoded.push(unescaped);
-            rest = after;
-        }
-        decoded.push_str(rest);
+        decode_into(raw, &mut decoded)?;
         Some(Cow::Owned(decoded))
     }
+
+    /// The string as bytes, with its escapes resolved in `scratch`; `None` if it holds a lone
+    /// surrogate.
+    ///
+    /// For who looks at many strings: an escaped one costs no allocation.
+    pub(crate) fn bytes<'b>(self, scratch: &'b mut String) -> Option<&'b [u8]>
+    where
+        'a: 'b,
+    {
+        if !self.escaped {
+            return Some(self.raw);
+        }
+        scratch.clear();
+        decode_into(std::str::from_utf8(self.raw).ok()?, scratch)?;
+        Some(scratch.as_bytes())
+    }
+}
+
+/// Resolves the escapes of a string; `None` for a lone surrogate.
+fn decode_into(raw: &str, decoded: &mut String) -> Option<()> {
+    let mut rest = raw;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        decoded.push_str(plain);
+        let (unescaped, after) = unescape(escape)?;
+        decoded.push(unescaped);
+        rest = after;
+    }
+    decoded.push_str(rest);
+    Some(())
 }
 
 /// Resolves the escape that stands behind a backslash; `None` for a lone surrogate.
@@ -112,14 +134,16 @@ fn unescape(escape: &str) -> Option<(char, &str)> {
         b't' => '\t',
         b'u' => {
             let first = u16::from_str_radix(escape.get(1..5)?, 16).ok()?;
+            if let Some(unescaped) = char::from_u32(first.into()) {
+                return Some((unescaped, &escape[5..]));
+            }
             let second = escape
                 .get(5..)
                 .and_then(|rest| rest.strip_prefix("\\u"))
                 .and_then(|digits| u16::from_str_radix(digits.get(..4)?, 16).ok());
             let units = iter::once(first).chain(second);
             let unescaped = char::decode_utf16(units).next()?.ok()?;
-            let length = if unescaped.len_utf16() == 2 { 11 } else { 5 };
-            return Some((unescaped, &escape[length..]));
+            return Some((unescaped, &escape[11..]));
         }
         &same => char::from(same),
     };

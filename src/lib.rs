@@ -89,7 +89,7 @@ pub use self::{
     envelope::{CacheHint, EnvelopeLayer, ServerInfo},
     era::{Era, EraKind, EraResolverLayer, Eras, Quirk},
     message::{Message, MessageKind},
-    mirror::MirrorHeaderValidatorLayer,
+    mirror::{LearnedTools, MirrorHeaderValidatorLayer, ToolHeaders, ToolSchemas},
     origin::OriginGuardLayer,
     rejection::{Rejection, RejectionKind},
     stack::McpLayer,

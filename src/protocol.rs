@@ -9,6 +9,8 @@ pub(crate) mod header {
     pub(crate) const MCP_PROTOCOL_VERSION: &str = "mcp-protocol-version";
     pub(crate) const MCP_METHOD: &str = "mcp-method";
     pub(crate) const MCP_NAME: &str = "mcp-name";
+    /// Followed by the name that a tool's schema gives to the parameter.
+    pub(crate) const MCP_PARAM: &str = "mcp-param-";
     /// Only in the handshake era.
     pub(crate) const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
     /// Only in the handshake era.

@@ -126,7 +126,10 @@ use serde_json::Value;
 use tower_service::Service;
 
 use self::dispatch::Config;
-use crate::envelope::ServerInfo;
+use crate::{
+    envelope::ServerInfo,
+    mirror::{InvalidAnnotation, ToolHeaders},
+};
 
 /// A small MCP server.
 ///
@@ -186,6 +189,41 @@ impl ReferenceService {
         validate: impl Fn(&Tool, &Value) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         self.with(|config| config.set_validate(Arc::new(validate)))
+    }
+
+    /// The headers that the tools demand, for [`McpLayer::tool_schemas`].
+    ///
+    /// ```
+    /// use mcp_layers::{
+    ///     McpLayer, ServerInfo,
+    ///     reference::{ReferenceService, Tool, ToolResult},
+    /// };
+    /// use serde_json::json;
+    /// use tower_layer::Layer;
+    ///
+    /// let schema = json!({
+    ///     "type": "object",
+    ///     "properties": { "region": { "type": "string", "x-mcp-header": "Region" } },
+    /// });
+    /// let server = ServerInfo::new("weather", "1.0.0");
+    /// let service = ReferenceService::new(server.clone())
+    ///     .tool(Tool::new("get_weather", schema), |_| async { Ok(ToolResult::text("Rain")) });
+    /// let mcp = McpLayer::new(server).tool_schemas(service.tool_headers()?);
+    /// let service = mcp.layer(service);
+    /// # Ok::<_, mcp_layers::mirror::InvalidAnnotation>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if an annotation of a tool is invalid, as
+    /// [`ParamHeaders::of`](crate::mirror::ParamHeaders::of) does.
+    ///
+    /// [`McpLayer::tool_schemas`]: crate::McpLayer::tool_schemas
+    pub fn tool_headers(&self) -> Result<ToolHeaders, InvalidAnnotation> {
+        let mut tools = self.config.tools();
+        tools.try_fold(ToolHeaders::new(), |headers, tool| {
+            headers.tool(tool.name(), tool.input_schema())
+        })
     }
 
     fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {

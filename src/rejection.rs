@@ -76,6 +76,8 @@ pub enum RejectionKind {
     RepeatedMember,
     /// A mirrored header occurs more than once.
     RepeatedHeader,
+    /// The schema of the called tool is not known, and only known tools may be called.
+    UnknownTool,
     /// The body has a `Content-Encoding`.
     UnsupportedContentEncoding,
     /// The body is not declared as `application/json`.
@@ -105,6 +107,7 @@ impl RejectionKind {
             | Self::ParseError
             | Self::RepeatedHeader
             | Self::RepeatedMember
+            | Self::UnknownTool
             | Self::UnsupportedProtocolVersion => StatusCode::BAD_REQUEST,
         }
     }
@@ -119,7 +122,8 @@ impl RejectionKind {
             Self::HeaderMismatch
             | Self::MalformedHeader
             | Self::MissingHeader
-            | Self::RepeatedHeader => code::HEADER_MISMATCH,
+            | Self::RepeatedHeader
+            | Self::UnknownTool => code::HEADER_MISMATCH,
             Self::UnsupportedProtocolVersion => code::UNSUPPORTED_PROTOCOL_VERSION,
             Self::BodyTooLarge
             | Self::BodyUnreadable

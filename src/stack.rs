@@ -52,7 +52,7 @@ use crate::{
     era::{EraRules, Eras, InvalidVersion, Quirk},
     gate::{Gate, Limits, Rules, sealed::Sealed},
     message::Message,
-    mirror::MirrorRules,
+    mirror::{MirrorRules, ToolSchemas},
     origin::{OriginGuard, OriginGuardLayer},
 };
 
@@ -132,6 +132,24 @@ impl<Auth> McpLayer<Auth> {
     /// Read at [`Quirk`] what each of them costs, and switch it off when its warnings have ceased.
     pub fn tolerate(self, quirk: Quirk) -> Self {
         self.with(|parts| parts.eras = parts.eras.clone().with_tolerance(quirk))
+    }
+
+    /// Compares the `Mcp-Param-*` headers that these tools demand.
+    ///
+    /// See [`MirrorHeaderValidatorLayer::tool_schemas`].
+    ///
+    /// [`MirrorHeaderValidatorLayer::tool_schemas`]: crate::MirrorHeaderValidatorLayer::tool_schemas
+    pub fn tool_schemas(self, schemas: impl ToolSchemas + 'static) -> Self {
+        self.with(|parts| parts.mirror = parts.mirror.clone().with_schemas(schemas))
+    }
+
+    /// Refuses calls of tools whose schemas are not known; off by default.
+    ///
+    /// See [`MirrorHeaderValidatorLayer::refuse_unknown_tools`].
+    ///
+    /// [`MirrorHeaderValidatorLayer::refuse_unknown_tools`]: crate::MirrorHeaderValidatorLayer::refuse_unknown_tools
+    pub fn refuse_unknown_tools(self, yes: bool) -> Self {
+        self.with(|parts| parts.mirror = parts.mirror.clone().with_unknown_refused(yes))
     }
 
     /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.

@@ -21,7 +21,7 @@ use http::{Request, Response};
 use http_body::Body;
 use mcp_layers::{
     CacheHint, EnvelopeLayer, EraResolverLayer, McpLayer, MirrorHeaderValidatorLayer,
-    OriginGuardLayer, Rejection, ServerInfo,
+    OriginGuardLayer, Rejection, ServerInfo, ToolHeaders,
 };
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimit};
 
@@ -45,13 +45,6 @@ const WAITING: &[(&str, &[&str])] = &[
         &["OG-04", "OG-07", "OG-11", "OG-14", "OG-34", "OG-35"],
     ),
     ("O8: preflights", &["OG-28", "OG-29", "OG-31", "ST-02"]),
-    (
-        "P1 to P3: Mcp-Param-* against the arguments",
-        &[
-            "MH-02", "MH-04", "MH-10", "MH-14", "MH-16", "MP-04", "MP-05", "MP-06", "MP-07",
-            "MP-08", "MP-10", "MP-11", "MP-14",
-        ],
-    ),
 ];
 
 fn waiting() -> impl Iterator<Item = &'static str> {
@@ -204,7 +197,7 @@ impl Way {
                 let layers = ServiceBuilder::new()
                     .layer(origin(config)?)
                     .layer(era(config))
-                    .layer(mirror(config))
+                    .layer(mirror(config)?)
                     .layer(envelope(config)?);
                 match config.inner {
                     Some(Inner::Router) => exchange.run(exchange.router().layer(layers)).await,
@@ -227,7 +220,7 @@ impl Way {
                 exchange.run(layer.layer(exchange.service())).await
             }
             (Self::Alone, Tested::MirrorHeaderValidator) => {
-                let layer = mirror(config);
+                let layer = mirror(config)?;
                 exchange.run(layer.layer(exchange.service())).await
             }
             (Self::Alone, Tested::Envelope) => {
@@ -265,13 +258,23 @@ fn era(config: &Config) -> EraResolverLayer {
     }
 }
 
-fn mirror(config: &Config) -> MirrorHeaderValidatorLayer {
-    let layer = MirrorHeaderValidatorLayer::new();
-    // The schemas in `config.tools` have no taker before the rules P.
-    match config.max_body {
+fn mirror(config: &Config) -> Result<MirrorHeaderValidatorLayer, String> {
+    let mut layer = MirrorHeaderValidatorLayer::new();
+    if let Some(tools) = tools(config)? {
+        layer = layer.tool_schemas(tools);
+    }
+    Ok(match config.max_body {
         Some(limit) => layer.body_limit(limit),
         None => layer,
+    })
+}
+
+fn tools(config: &Config) -> Result<Option<ToolHeaders>, String> {
+    let mut tools = ToolHeaders::new();
+    for (name, schema) in &config.tools {
+        tools = tools.tool(name, schema).map_err(|e| e.to_string())?;
     }
+    Ok((!config.tools.is_empty()).then_some(tools))
 }
 
 /// The methods whose results carry cache hints.
@@ -301,6 +304,9 @@ fn together(config: &Config) -> Result<McpLayer, String> {
     let mut layer = McpLayer::new(server_info(config))
         .origin(origin(config)?)
         .legacy_streams(config.era.legacy_streams);
+    if let Some(tools) = tools(config)? {
+        layer = layer.tool_schemas(tools);
+    }
     if let Some(limit) = config.max_body {
         layer = layer.body_limit(limit);
     }

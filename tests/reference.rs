@@ -1190,3 +1190,27 @@ fn nothing_is_shown_of_handlers() {
     let error = MethodError::internal("secret");
     assert_eq!(error.to_string(), "Internal error (-32603)");
 }
+
+// rule P5
+#[tokio::test]
+async fn the_service_tells_the_layers_which_headers_its_tools_demand() {
+    let annotated = |kind: &str| {
+        let region = json!({ "type": kind, "x-mcp-header": "Region" });
+        let schema = json!({ "type": "object", "properties": { "region": region } });
+        let handler = |_| async { Ok(ToolResult::text("Rain")) };
+        ReferenceService::new(server()).tool(Tool::new("get_weather", schema), handler)
+    };
+    let service = annotated("string");
+    let mcp = McpLayer::new(server()).tool_schemas(service.tool_headers().unwrap());
+    let arguments = r#""name":"get_weather","arguments":{"region":"x"}"#;
+    for (region, status) in [("x", 200), ("y", 400)] {
+        let mut request = modern("tools/call", modern_body("tools/call", arguments));
+        let headers = request.headers_mut();
+        headers.insert("mcp-name", "get_weather".parse().unwrap());
+        headers.insert("mcp-param-region", region.parse().unwrap());
+        let answer = send(mcp.layer(service.clone()), request).await;
+        assert_eq!(answer.status(), status);
+    }
+    let invalid = annotated("number").tool_headers().unwrap_err();
+    assert_eq!(invalid.tool(), "get_weather");
+}

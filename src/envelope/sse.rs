@@ -11,6 +11,7 @@
 //! Format: [Server-sent events](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     mem,
     ops::Range,
@@ -189,18 +190,10 @@ impl Rewriter {
 
     /// The change that the event that ends at `end` needs.
     fn edit(&mut self, text: &[u8], end: usize) -> Option<Edit> {
-        let lines = &self.scanner.data;
+        let lines = &self.scanner.lines;
         let start = lines.first()?.start;
         let event = &text[start..end];
-        let joined;
-        let data = match lines.as_slice() {
-            [line] => &text[line.value.clone()],
-            lines => {
-                let values = lines.iter().map(|line| &text[line.value.clone()]);
-                joined = values.collect::<Vec<_>>().join(&b'\n');
-                &joined
-            }
-        };
+        let data = &*self.scanner.data(text);
         let mut new = Vec::new();
         let mut from = start;
         match json::stamp_event(data, &self.stamp) {
@@ -255,13 +248,13 @@ fn count_lines(text: &[u8]) -> usize {
 /// Finds lines and events; all places are counted from the first byte that has not left.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
-struct Scanner {
+pub(crate) struct Scanner {
     /// Where the current line starts.
     line: usize,
     /// Up to where the current line was looked at.
     at: usize,
     /// The data lines of the current event.
-    data: Vec<DataLine>,
+    lines: Vec<DataLine>,
     /// A CR ended the last line: a LF that follows belongs to it.
     after_cr: bool,
     /// Whether a byte of the stream was seen: a byte-order mark may stand before it.
@@ -279,7 +272,7 @@ struct DataLine {
 
 impl Scanner {
     /// Looks for the end of the current event.
-    fn next_event(&mut self, text: &[u8]) -> Option<usize> {
+    pub(crate) fn next_event(&mut self, text: &[u8]) -> Option<usize> {
         loop {
             if self.after_cr && self.at < text.len() {
                 self.after_cr = false;
@@ -309,7 +302,7 @@ impl Scanner {
     }
 
     /// Takes what is left for the last line.
-    fn end(&mut self, text: &[u8]) {
+    pub(crate) fn end(&mut self, text: &[u8]) {
         if self.line < text.len() {
             self.end_line(text, text.len(), text.len());
         }
@@ -329,7 +322,7 @@ impl Scanner {
                 _ => None,
             };
             if let Some(colon) = colon {
-                self.data.push(DataLine {
+                self.lines.push(DataLine {
                     start,
                     value: start + colon..end,
                 });
@@ -339,8 +332,20 @@ impl Scanner {
         self.at = next;
     }
 
-    fn start_event(&mut self, at: usize) {
-        self.data.clear();
+    /// The data of the current event, as far as its lines have ended.
+    pub(crate) fn data<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.lines.as_slice() {
+            [line] => text[line.value.clone()].into(),
+            lines => {
+                let values = lines.iter().map(|line| &text[line.value.clone()]);
+                values.collect::<Vec<_>>().join(&b'\n').into()
+            }
+        }
+    }
+
+    /// Leaves the current event behind, and counts on from its end.
+    pub(crate) fn start_event(&mut self, at: usize) {
+        self.lines.clear();
         self.passes = false;
         self.line = at;
         self.at = at;
@@ -348,11 +353,11 @@ impl Scanner {
 
     /// Up to where the text holds no data of the current event.
     fn passable(&self) -> usize {
-        self.data.first().map_or(self.line, |first| first.start)
+        self.lines.first().map_or(self.line, |first| first.start)
     }
 
     /// Counts from `done` on.
-    fn forget(&mut self, done: usize) {
+    pub(crate) fn forget(&mut self, done: usize) {
         // Else each chunk of an event of many lines would cost all of them.
         if done == 0 {
             return;
@@ -360,10 +365,10 @@ impl Scanner {
         self.at -= done;
         if self.passes {
             self.begun_before |= self.line < done;
-            self.data.clear();
+            self.lines.clear();
         }
         self.line = self.line.saturating_sub(done);
-        for line in &mut self.data {
+        for line in &mut self.lines {
             line.start -= done;
             line.value = line.value.start - done..line.value.end - done;
         }

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -20,6 +21,7 @@ use crate::{
     era::{self, Era},
     head::Head,
     message::Message,
+    mirror::{Observer, ToolSchemas},
     protocol::header,
     rejection::{Rejection, RejectionKind},
 };
@@ -60,6 +62,7 @@ pin_project! {
             read: Option<ReadBody<Pin<Box<ResBody>>>>,
             head: Option<response::Parts>,
             stamp: Stamp,
+            observer: Option<Box<Observer>>,
         },
         Rejected { rejection: Option<Box<Rejection>> },
     }
@@ -80,12 +83,34 @@ pub(super) struct Forward<S, R> {
 pub(super) struct Plan {
     era: Option<Era>,
     stamp: Option<Stamp>,
+    /// Who learns from the answer.
+    pupil: Option<Arc<dyn ToolSchemas>>,
 }
 
 impl Plan {
     /// Only tells outer layers the era.
     pub(super) fn untouched(era: Option<Era>) -> Self {
-        Self { era, stamp: None }
+        Self {
+            era,
+            stamp: None,
+            pupil: None,
+        }
+    }
+
+    /// Tells outer layers the era, and returns who watches the answer.
+    fn on_answer(&mut self, head: &mut response::Parts) -> Option<Box<Observer>> {
+        if let Some(era) = self.era.take() {
+            // rule E8
+            if era.is_modern() {
+                head.headers.remove(header::MCP_SESSION_ID);
+            }
+            // rule E9
+            if head.extensions.get::<Era>().is_none() {
+                head.extensions.insert(era);
+            }
+        }
+        // rule P5
+        Observer::of(self.pupil.take()?, head)
     }
 }
 
@@ -168,6 +193,7 @@ impl<S, R: Rules> Forward<S, R> {
         Plan {
             era: Some(era.clone()),
             stamp: envelope.map(|envelope| envelope.plan(message)),
+            pupil: self.rules.mirror().and_then(|it| it.pupil(message)),
         }
     }
 
@@ -285,51 +311,38 @@ where
                 }
                 StateProj::Answering { future, plan } => {
                     let (mut head, body) = ready!(future.poll(cx))?.into_parts();
-                    if let Some(era) = plan.era.take() {
-                        // rule E8
-                        if era.is_modern() {
-                            head.headers.remove(header::MCP_SESSION_ID);
-                        }
-                        // rule E9
-                        if head.extensions.get::<Era>().is_none() {
-                            head.extensions.insert(era);
-                        }
-                    }
+                    let observer = plan.on_answer(&mut head);
                     let stamp = plan.stamp.take().map(|stamp| (Treatment::of(&head), stamp));
                     match stamp {
                         Some((Treatment::Stamp, stamp)) => State::Stamping {
                             read: Some(ReadBody::new(Box::pin(body), stamp.limit())),
                             head: Some(head),
                             stamp,
+                            observer,
                         },
                         Some((Treatment::StampEvents, stamp)) => {
                             Stamp::apply_to_stream(&mut head);
                             let body = ResponseBody::events(Events::new(body, stamp));
+                            let body = body.observed_by(observer);
                             return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
                         Some((Treatment::Pass, _)) | None => {
-                            let body = ResponseBody::passthrough(body);
+                            let body = ResponseBody::passthrough(body).observed_by(observer);
                             return Poll::Ready(Ok(Response::from_parts(head, body)));
                         }
                     }
                 }
-                StateProj::Stamping { read, head, stamp } => {
+                StateProj::Stamping {
+                    read,
+                    head,
+                    stamp,
+                    observer,
+                } => {
                     let reading = read.as_mut().expect("reading ends once");
                     let outcome = ready!(Pin::new(reading).poll(cx));
                     let read = read.take().expect("reading ends once");
                     let mut head = head.take().expect("reading ends once");
-                    let body = match outcome {
-                        Outcome::Complete(body, trailers) => {
-                            ResponseBody::replay(stamp.apply(&mut head, body), trailers)
-                        }
-                        Outcome::TooLong(start) => {
-                            stamp.report_too_long();
-                            ResponseBody::resume(start, Rest::Body(read.into_body()))
-                        }
-                        Outcome::Failed(start, error) => {
-                            ResponseBody::resume(start, Rest::Failed(Some(error)))
-                        }
-                    };
+                    let body = stamped(outcome, read, &mut head, stamp, observer.take());
                     return Poll::Ready(Ok(Response::from_parts(head, body)));
                 }
                 StateProj::Rejected { rejection } => {
@@ -350,6 +363,30 @@ fn rejected<S, R, ReqBody, ResBody, F>(
     }
 }
 
+/// The body of an answer that was read in order to be stamped.
+fn stamped<B: Body<Data = Bytes>>(
+    outcome: Outcome<B::Error>,
+    read: ReadBody<Pin<Box<B>>>,
+    head: &mut response::Parts,
+    stamp: &Stamp,
+    observer: Option<Box<Observer>>,
+) -> ResponseBody<B> {
+    match outcome {
+        Outcome::Complete(body, trailers) => {
+            if let Some(mut observer) = observer {
+                observer.see_all(&body);
+            }
+            ResponseBody::replay(stamp.apply(head, body), trailers)
+        }
+        Outcome::TooLong(start) => {
+            stamp.report_too_long();
+            let body = ResponseBody::resume(start, Rest::Body(read.into_body()));
+            body.observed_by(observer)
+        }
+        Outcome::Failed(start, error) => ResponseBody::resume(start, Rest::Failed(Some(error))),
+    }
+}
+
 impl<S, R: Rules> Forward<S, R> {
     /// The plan of a gate that refuses nothing for a message that breaks a rule: whoever names a
     /// modern version is answered in its terms.
@@ -360,8 +397,8 @@ impl<S, R: Rules> Forward<S, R> {
         let modern = eras.header_is_modern(&head) || eras.claim_is_modern(&message);
         let envelope = self.rules.envelope().filter(|_| modern);
         Plan {
-            era: None,
             stamp: envelope.map(|envelope| envelope.plan(&message)),
+            ..Plan::untouched(None)
         }
     }
 }

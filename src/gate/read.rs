@@ -22,7 +22,7 @@ pin_project! {
 }
 
 /// The data that was read.
-enum Read {
+pub(crate) enum Read {
     /// A body that is one buffer stays that buffer: nothing is copied, and the next layer knows
     /// it again.
     One(Bytes),
@@ -45,7 +45,7 @@ impl<B: Body<Data = Bytes>> ReadBody<B> {
         Self {
             body,
             limit,
-            read: Read::One(Bytes::new()),
+            read: Read::default(),
             trailers: None,
         }
     }
@@ -85,15 +85,21 @@ impl<B> ReadBody<Pin<Box<B>>> {
     }
 }
 
+impl Default for Read {
+    fn default() -> Self {
+        Self::One(Bytes::new())
+    }
+}
+
 impl Read {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::One(data) => data.len(),
             Self::Many(data) => data.len(),
         }
     }
 
-    fn push(&mut self, data: Bytes) {
+    pub(crate) fn push(&mut self, data: Bytes) {
         match self {
             Self::One(first) if first.is_empty() => *first = data,
             Self::One(first) => {
@@ -106,7 +112,7 @@ impl Read {
         }
     }
 
-    fn take(&mut self) -> Bytes {
+    pub(crate) fn take(&mut self) -> Bytes {
         match self {
             Self::One(data) => std::mem::take(data),
             Self::Many(data) => data.split().freeze(),

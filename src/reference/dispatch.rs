@@ -97,6 +97,10 @@ impl Config {
     }
 
     // rule R3: in insertion order, encoded once
+    pub(super) fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.tools.iter().map(|it| &*it.tool)
+    }
+
     fn encode_tools(&mut self) {
         let tools = self.tools.iter().map(|it| it.tool.to_json());
         let list = json!({ "tools": tools.collect::<Value>() });
