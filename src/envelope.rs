@@ -48,7 +48,7 @@ mod json;
 mod sse;
 mod status;
 
-pub(crate) use self::sse::{Events, Scanner};
+pub(crate) use self::sse::{EventReader, Events};
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -143,11 +143,19 @@ pub struct InvalidVersion {
     version: Box<str>,
 }
 
+impl InvalidVersion {
+    pub(crate) fn new(version: &str) -> Self {
+        Self {
+            version: version.into(),
+        }
+    }
+}
+
 impl fmt::Display for InvalidVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} cannot be added as a legacy version: it has to be visible ASCII without commas, and no modern version",
+            "{:?} is no legacy version: it has to be visible ASCII without commas, and no modern version",
             self.version
         )
     }
@@ -338,9 +346,7 @@ impl EraRules {
                 .bytes()
                 .all(|it| it.is_ascii_graphic() && it != b',');
         if !valid || MODERN_VERSIONS.contains(&version) {
-            return Err(InvalidVersion {
-                version: version.into(),
-            });
+            return Err(InvalidVersion::new(version));
         }
         if matches!(self.named(version), Named::Unknown) {
             Arc::make_mut(&mut self.0).added.push(version.into());

@@ -33,6 +33,7 @@ use self::future::{Forward, Plan};
 pub(crate) use self::read::{Outcome, Read, ReadBody};
 use crate::{
     body::{RequestBody, ResponseBody},
+    discover::DiscoverRules,
     envelope::EnvelopeRules,
     era::{Era, EraRules},
     head::{Head, NamedVersion},
@@ -58,6 +59,11 @@ pub trait Rules: sealed::Sealed {
 
     /// How answers are stamped, if they are.
     fn envelope(&self) -> Option<&EnvelopeRules>;
+
+    /// How `server/discover` is answered, if it is.
+    fn discover(&self) -> Option<&DiscoverRules> {
+        None
+    }
 
     /// Whether a message that breaks a rule is refused, or let through as it is.
     fn refuses(&self) -> bool {

@@ -68,6 +68,7 @@
 
 mod answer;
 pub mod body;
+pub mod discover;
 pub mod envelope;
 pub mod era;
 pub mod gate;
@@ -86,6 +87,7 @@ pub mod stack;
 #[doc(inline)]
 pub use self::{
     body::{RequestBody, ResponseBody},
+    discover::DiscoverLayer,
     envelope::{CacheHint, EnvelopeLayer, ServerInfo},
     era::{Era, EraKind, EraResolverLayer, Eras, Quirk},
     message::{Message, MessageKind},

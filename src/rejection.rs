@@ -52,6 +52,8 @@ pub enum RejectionKind {
     BodyTooLarge,
     /// The body could not be read to its end.
     BodyUnreadable,
+    /// The inner service tells nothing that `server/discover` could be answered with.
+    DiscoveryFailed,
     /// A mirrored header and the body name different values.
     HeaderMismatch,
     /// `Host` is repeated, contradicts the request's URI, or names a host that is not ours.
@@ -92,6 +94,7 @@ impl RejectionKind {
     pub fn status(self) -> StatusCode {
         match self {
             Self::ForbiddenHost | Self::ForbiddenOrigin => StatusCode::FORBIDDEN,
+            Self::DiscoveryFailed => StatusCode::BAD_GATEWAY,
             Self::RemovedMethod => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -117,6 +120,7 @@ impl RejectionKind {
     pub fn code(self) -> i32 {
         match self {
             Self::ParseError => code::PARSE_ERROR,
+            Self::DiscoveryFailed => code::INTERNAL_ERROR,
             Self::RemovedMethod => code::METHOD_NOT_FOUND,
             Self::IncompleteEnvelope => code::INVALID_PARAMS,
             Self::HeaderMismatch

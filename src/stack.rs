@@ -48,6 +48,7 @@ use std::sync::Arc;
 use tower_layer::{Identity, Layer};
 
 use crate::{
+    discover::{DiscoverLayer, DiscoverRules},
     envelope::{CacheHint, EnvelopeRules, ServerInfo},
     era::{EraRules, Eras, InvalidVersion, Quirk},
     gate::{Gate, Limits, Rules, sealed::Sealed},
@@ -79,6 +80,7 @@ impl McpLayer {
                 eras: EraRules::default(),
                 mirror: MirrorRules::default(),
                 envelope: EnvelopeRules::new(&server),
+                discover: None,
             })),
             limits: Limits::default(),
         }
@@ -182,6 +184,11 @@ impl<Auth> McpLayer<Auth> {
         self.with(|parts| parts.envelope = parts.envelope.clone().with_hints(hint))
     }
 
+    /// Answers `server/discover` for an inner service that does not.
+    pub fn discover(self, layer: DiscoverLayer) -> Self {
+        self.with(|parts| parts.discover = Some(layer.into_rules()))
+    }
+
     /// Stamps answers of up to `limit` bytes; longer ones pass as they are. The default is 4 MiB.
     pub fn answer_limit(self, limit: usize) -> Self {
         self.with(|parts| parts.envelope = parts.envelope.clone().with_limit(limit))
@@ -219,6 +226,7 @@ struct Parts {
     eras: EraRules,
     mirror: MirrorRules,
     envelope: EnvelopeRules,
+    discover: Option<DiscoverRules>,
 }
 
 impl Sealed for McpRules {}
@@ -234,5 +242,9 @@ impl Rules for McpRules {
 
     fn envelope(&self) -> Option<&EnvelopeRules> {
         Some(&self.0.envelope)
+    }
+
+    fn discover(&self) -> Option<&DiscoverRules> {
+        self.0.discover.as_ref()
     }
 }

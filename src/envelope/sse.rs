@@ -19,7 +19,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body, Frame};
 use pin_project_lite::pin_project;
 
@@ -241,6 +241,39 @@ impl Rewriter {
     }
 }
 
+/// Reads the data of events in passing, and keeps no more than one event.
+#[derive(Default)]
+pub(crate) struct EventReader {
+    scanner: Scanner,
+    held: BytesMut,
+}
+
+impl EventReader {
+    /// How many bytes are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Reads on, and hands the data of each event that has ended to `event`.
+    pub(crate) fn feed(&mut self, data: &[u8], mut event: impl FnMut(&[u8])) {
+        self.held.extend_from_slice(data);
+        let mut done = 0;
+        while let Some(end) = self.scanner.next_event(&self.held) {
+            event(&self.scanner.data(&self.held));
+            self.scanner.start_event(end);
+            done = end;
+        }
+        self.held.advance(done);
+        self.scanner.forget(done);
+    }
+
+    /// Hands over an event that no blank line ends.
+    pub(crate) fn end(&mut self, mut event: impl FnMut(&[u8])) {
+        self.scanner.end(&self.held);
+        event(&self.scanner.data(&self.held));
+    }
+}
+
 fn count_lines(text: &[u8]) -> usize {
     text.split(|&byte| byte == b'\n').count()
 }
@@ -248,7 +281,7 @@ fn count_lines(text: &[u8]) -> usize {
 /// Finds lines and events; all places are counted from the first byte that has not left.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own
-pub(crate) struct Scanner {
+struct Scanner {
     /// Where the current line starts.
     line: usize,
     /// Up to where the current line was looked at.
@@ -272,7 +305,7 @@ struct DataLine {
 
 impl Scanner {
     /// Looks for the end of the current event.
-    pub(crate) fn next_event(&mut self, text: &[u8]) -> Option<usize> {
+    fn next_event(&mut self, text: &[u8]) -> Option<usize> {
         loop {
             if self.after_cr && self.at < text.len() {
                 self.after_cr = false;
@@ -302,7 +335,7 @@ impl Scanner {
     }
 
     /// Takes what is left for the last line.
-    pub(crate) fn end(&mut self, text: &[u8]) {
+    fn end(&mut self, text: &[u8]) {
         if self.line < text.len() {
             self.end_line(text, text.len(), text.len());
         }
@@ -333,7 +366,7 @@ impl Scanner {
     }
 
     /// The data of the current event, as far as its lines have ended.
-    pub(crate) fn data<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+    fn data<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         match self.lines.as_slice() {
             [line] => text[line.value.clone()].into(),
             lines => {
@@ -344,7 +377,7 @@ impl Scanner {
     }
 
     /// Leaves the current event behind, and counts on from its end.
-    pub(crate) fn start_event(&mut self, at: usize) {
+    fn start_event(&mut self, at: usize) {
         self.lines.clear();
         self.passes = false;
         self.line = at;
@@ -357,7 +390,7 @@ impl Scanner {
     }
 
     /// Counts from `done` on.
-    pub(crate) fn forget(&mut self, done: usize) {
+    fn forget(&mut self, done: usize) {
         // Else each chunk of an event of many lines would cost all of them.
         if done == 0 {
             return;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, Response, request, response};
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request, response};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -17,6 +17,7 @@ use tower_service::Service;
 use super::{Outcome, ReadBody, Rules};
 use crate::{
     body::{RequestBody, ResponseBody, Rest},
+    discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
     era::{self, Era},
     head::Head,
@@ -64,7 +65,43 @@ pin_project! {
             stamp: Stamp,
             observer: Option<Box<Observer>>,
         },
+        // Asks the inner service what it can do.
+        Asking {
+            #[pin]
+            ask: Ask<S, F, ResBody>,
+            discovering: Option<Discovering<R>>,
+        },
+        Answered { answer: Option<Response<Bytes>> },
         Rejected { rejection: Option<Box<Rejection>> },
+    }
+}
+
+/// What is needed to answer `server/discover`.
+struct Discovering<R> {
+    rules: R,
+    message: Message,
+    plan: Plan,
+}
+
+impl<R: Rules> Discovering<R> {
+    /// Answers in place of the inner service, as if that had answered.
+    // rule D1
+    fn answer(mut self, found: Option<&Arc<Discovery>>) -> Result<Response<Bytes>, Box<Rejection>> {
+        let (Some(found), Some((era, eras))) = (found, self.message.resolved()) else {
+            let text = "The server cannot tell what it is able to do";
+            return Err(Rejection::new(RejectionKind::DiscoveryFailed, text)
+                .answering(self.message.answerable_id()));
+        };
+        let body = discover::answer(found, &self.message, eras);
+        let (mut head, ()) = Response::new(()).into_parts();
+        let json = HeaderValue::from_static("application/json");
+        head.headers.insert(CONTENT_TYPE, json);
+        head.extensions.insert(era.clone());
+        let body = match self.plan.stamp.take() {
+            Some(stamp) => stamp.apply(&mut head, body),
+            None => body,
+        };
+        Ok(Response::from_parts(head, body))
     }
 }
 
@@ -85,6 +122,8 @@ pub(super) struct Plan {
     stamp: Option<Stamp>,
     /// Who learns from the answer.
     pupil: Option<Arc<dyn ToolSchemas>>,
+    /// Whether the message is answered in place of the inner service.
+    discovers: bool,
 }
 
 impl Plan {
@@ -94,6 +133,7 @@ impl Plan {
             era,
             stamp: None,
             pupil: None,
+            discovers: false,
         }
     }
 
@@ -180,6 +220,13 @@ impl<S, R: Rules> Forward<S, R> {
         if plan.era.as_ref().is_some_and(Era::is_modern) {
             self.head.headers.remove(header::MCP_SESSION_ID);
             self.head.headers.remove(header::LAST_EVENT_ID);
+            // rule E12
+            if let Some(version) = self.rules.discover().and_then(DiscoverRules::presents_as) {
+                let shown = version.clone();
+                self.head
+                    .headers
+                    .insert(header::MCP_PROTOCOL_VERSION, shown);
+            }
         }
         if let Some(message) = read {
             self.head.extensions.insert(message);
@@ -194,16 +241,40 @@ impl<S, R: Rules> Forward<S, R> {
             era: Some(era.clone()),
             stamp: envelope.map(|envelope| envelope.plan(message)),
             pupil: self.rules.mirror().and_then(|it| it.pupil(message)),
+            discovers: self.rules.discover().is_some_and(|it| it.answers(message)),
         }
     }
 
-    fn call<B>(mut self, body: RequestBody<B>, plan: Plan) -> (S::Future, Plan)
+    /// Goes on with a message that was let through.
+    fn proceed<B, ResBody>(
+        mut self,
+        body: RequestBody<B>,
+        plan: Plan,
+    ) -> State<S, R, B, ResBody, S::Future>
     where
         S: Service<Request<RequestBody<B>>>,
         B: Body,
     {
+        if plan.discovers {
+            if let Some(message) = self.head.extensions.remove::<Message>() {
+                let known = self.rules.discover().and_then(DiscoverRules::known);
+                let discovering = Discovering {
+                    rules: self.rules,
+                    message,
+                    plan,
+                };
+                return match known {
+                    Some(known) => answered(discovering.answer(Some(&known))),
+                    None => State::Asking {
+                        ask: Ask::new(self.inner, &self.head),
+                        discovering: Some(discovering),
+                    },
+                };
+            }
+        }
         let request = Request::from_parts(self.head, body);
-        (self.inner.call(request), plan)
+        let future = self.inner.call(request);
+        State::Answering { future, plan }
     }
 }
 
@@ -271,11 +342,7 @@ where
                     let mut forward = forward.take().expect("reading ends once");
                     match outcome {
                         Outcome::Complete(body, trailers) => match forward.decide(&body) {
-                            Ok(plan) => {
-                                let body = RequestBody::replay(body, trailers);
-                                let (future, plan) = forward.call(body, plan);
-                                State::Answering { future, plan }
-                            }
+                            Ok(plan) => forward.proceed(RequestBody::replay(body, trailers), plan),
                             Err(rejection) => rejected(rejection),
                         },
                         Outcome::TooLong(_) => rejected(too_long(forward.limit)),
@@ -306,8 +373,7 @@ where
                             Plan::untouched(None),
                         ),
                     };
-                    let (future, plan) = forward.call(body, plan);
-                    State::Answering { future, plan }
+                    forward.proceed(body, plan)
                 }
                 StateProj::Answering { future, plan } => {
                     let (mut head, body) = ready!(future.poll(cx))?.into_parts();
@@ -345,6 +411,18 @@ where
                     let body = stamped(outcome, read, &mut head, stamp, observer.take());
                     return Poll::Ready(Ok(Response::from_parts(head, body)));
                 }
+                StateProj::Asking { ask, discovering } => {
+                    let found = ready!(ask.poll(cx))?;
+                    let discovering = discovering.take().expect("asking ends once");
+                    if let (Some(rules), Some(found)) = (discovering.rules.discover(), &found) {
+                        rules.keep(found);
+                    }
+                    answered(discovering.answer(found.as_ref()))
+                }
+                StateProj::Answered { answer } => {
+                    let answer = answer.take().expect("polled after completion");
+                    return Poll::Ready(Ok(answer.map(|body| ResponseBody::replay(body, None))));
+                }
                 StateProj::Rejected { rejection } => {
                     let rejection = rejection.take().expect("polled after completion");
                     return Poll::Ready(Ok(rejection.into_response()));
@@ -360,6 +438,17 @@ fn rejected<S, R, ReqBody, ResBody, F>(
 ) -> State<S, R, ReqBody, ResBody, F> {
     State::Rejected {
         rejection: Some(rejection),
+    }
+}
+
+fn answered<S, R, ReqBody, ResBody, F>(
+    answer: Result<Response<Bytes>, Box<Rejection>>,
+) -> State<S, R, ReqBody, ResBody, F> {
+    match answer {
+        Ok(answer) => State::Answered {
+            answer: Some(answer),
+        },
+        Err(rejection) => rejected(rejection),
     }
 }
 

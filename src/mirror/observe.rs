@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{StatusCode, header, response};
 use http_body::Frame;
 
 use super::source::ToolSchemas;
 use crate::{
-    envelope::Scanner,
+    envelope::EventReader,
     gate::{DEFAULT_BODY_LIMIT, Read},
     head,
 };
@@ -23,7 +23,7 @@ pub(crate) struct Observer {
 
 enum Form {
     Json(Read),
-    Stream(Stream),
+    Stream(EventReader),
 }
 
 impl Observer {
@@ -37,7 +37,7 @@ impl Observer {
         let form = if kind.eq_ignore_ascii_case(b"application/json") {
             Form::Json(Read::default())
         } else if kind.eq_ignore_ascii_case(b"text/event-stream") {
-            Form::Stream(Stream::default())
+            Form::Stream(EventReader::default())
         } else {
             return None;
         };
@@ -49,8 +49,8 @@ impl Observer {
         match &mut self.form {
             Form::Json(_) => self.source.observe(answer),
             Form::Stream(stream) => {
-                stream.feed(answer, &*self.source);
-                stream.end(&*self.source);
+                stream.feed(answer, |data| self.source.observe(data));
+                stream.end(|data| self.source.observe(data));
             }
         }
     }
@@ -80,12 +80,13 @@ impl Observer {
                 }
             }
             Form::Stream(stream) => {
-                stream.feed(data.map_or(&[], |data| data), &*self.source);
+                let data = data.map_or(&[][..], |data| data);
+                stream.feed(data, |data| self.source.observe(data));
                 if stream.len() > DEFAULT_BODY_LIMIT {
                     return self.give_up();
                 }
                 if is_last {
-                    stream.end(&*self.source);
+                    stream.end(|data| self.source.observe(data));
                 }
             }
         }
@@ -100,36 +101,5 @@ impl Observer {
             "an answer to tools/list is longer than the limit and teaches nothing"
         );
         false
-    }
-}
-
-/// The end of a stream so far, from the last event on that is not complete.
-#[derive(Default)]
-struct Stream {
-    scanner: Scanner,
-    held: BytesMut,
-}
-
-impl Stream {
-    fn len(&self) -> usize {
-        self.held.len()
-    }
-
-    fn feed(&mut self, data: &[u8], source: &dyn ToolSchemas) {
-        self.held.extend_from_slice(data);
-        let mut done = 0;
-        while let Some(end) = self.scanner.next_event(&self.held) {
-            source.observe(&self.scanner.data(&self.held));
-            self.scanner.start_event(end);
-            done = end;
-        }
-        self.held.advance(done);
-        self.scanner.forget(done);
-    }
-
-    /// Shows an event that no blank line ends.
-    fn end(&mut self, source: &dyn ToolSchemas) {
-        self.scanner.end(&self.held);
-        source.observe(&self.scanner.data(&self.held));
     }
 }
