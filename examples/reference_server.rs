@@ -11,6 +11,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     process::{self, ExitCode},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::{
@@ -21,7 +22,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use mcp_layers::{Eras, McpLayer, mirror::InvalidAnnotation};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::timeout};
 use tower::Layer as _;
 
 use self::common::{
@@ -33,6 +34,9 @@ mod common {
     pub(crate) mod options;
     pub(crate) mod tools;
 }
+
+/// How long open requests may take once the server was asked to end.
+const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -76,10 +80,11 @@ async fn serve(options: Options) -> Result<(), String> {
     axum::serve(listener, app)
         .with_graceful_shutdown(async move {
             signals.next().await;
-            // Open requests are finished; whoever asks twice does not want to wait for them.
+            // Open requests are finished, if they end soon; whoever asks twice does not want to
+            // wait for them at all.
             tokio::spawn(async move {
-                signals.next().await;
-                process::exit(130);
+                let asked = timeout(GRACE, signals.next()).await;
+                process::exit(if asked.is_ok() { 130 } else { 0 });
             });
         })
         .await

@@ -427,8 +427,11 @@ impl Stamp {
         match stamped.text {
             None => body,
             Some(text) => {
-                // Whoever writes the message knows the new length.
+                // Whoever writes the message knows the new length; nobody knows a new digest.
                 head.headers.remove(header::CONTENT_LENGTH);
+                for digest in ["content-digest", "content-md5", "digest", "repr-digest"] {
+                    head.headers.remove(digest);
+                }
                 text
             }
         }

@@ -49,7 +49,7 @@
 //!
 //! [Versioning]: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#terminology
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use http::{Extensions, HeaderValue, Method, header};
 use serde_json::json;
@@ -472,9 +472,10 @@ impl EraRules {
         if modern {
             check_media(head)?;
         }
+        let hidden = message.mentions_claim() || message.claims().any(|it| !self.is_legacy(&it));
         // rules B4, B5
         let strict = modern || !self.serves_legacy();
-        if strict && !message.is_json() {
+        if (strict || hidden) && !message.is_json() {
             let text = "Parse error: the body is not one JSON text in UTF-8";
             return Err(Rejection::new(RejectionKind::ParseError, text));
         }
@@ -485,7 +486,7 @@ impl EraRules {
         if let Some(fault) = message.fault().filter(|_| strict) {
             return Err(invalid_request(fault));
         }
-        if message.claims().any(|claim| !self.is_legacy(&claim)) {
+        if hidden {
             return Err(invalid_request("an array holds a message of another era"));
         }
         let complete =
@@ -517,8 +518,18 @@ impl EraRules {
         };
         // rule E10
         if !self.serves_legacy() {
-            let asked = message.asked_version();
-            return Err(self.unsupported(asked.as_deref().or(header).unwrap_or_default()));
+            let asked = message.asked_version().map(Cow::into_owned);
+            let claimed = match message.claim() {
+                Claim::Named(version) => Some(version.into_owned()),
+                _ => None,
+            };
+            let named = [asked, claimed, header.map(str::to_owned)];
+            // rule E5: what is served is never what is refused
+            let refused = named.into_iter().flatten().find(|it| !self.is_modern(it));
+            return Err(refused.map_or_else(
+                || self.missing_version(),
+                |version| self.unsupported(&version),
+            ));
         }
         Ok(Era::legacy(header.and_then(
             |version| match self.named(version) {
@@ -532,26 +543,30 @@ impl EraRules {
     fn resolve_version(&self, head: &Head<'_>, message: &Message) -> Result<Era, Box<Rejection>> {
         let claim = match message.claim() {
             Claim::Absent => return self.named_by_header(head),
-            Claim::NotAString => return Err(incomplete_envelope(message)),
-            Claim::Malformed => {
-                return Err(invalid_request(
-                    "the protocol version holds a lone surrogate",
-                ));
-            }
-            Claim::Named(version) => version,
+            // rule B2
+            Claim::Malformed => return Err(invalid_request("the claim holds a lone surrogate")),
+            Claim::NotAString => None,
+            Claim::Named(version) => Some(version),
         };
-        match head.version.named() {
+        let header = match head.version.named() {
             NamedVersion::Malformed => return Err(malformed_version()),
             NamedVersion::Contradictory => return Err(contradictory_version()),
-            NamedVersion::One(header) if self.tolerates_header(header, &claim) => {
+            NamedVersion::One(header) => Some(header),
+            NamedVersion::Absent => None,
+        };
+        let Some(claim) = claim else {
+            return Err(incomplete_envelope(message));
+        };
+        match header {
+            Some(header) if self.tolerates_header(header, &claim) => {
                 log_tolerance(Quirk::LegacyHeaderOnModernClaim);
             }
-            NamedVersion::One(header) if *header != *claim => {
+            Some(header) if *header != *claim => {
                 return Err(mismatch(
                     "MCP-Protocol-Version and the protocol version in `_meta` differ",
                 ));
             }
-            NamedVersion::One(_) | NamedVersion::Absent => {}
+            Some(_) | None => {}
         }
         match self.named(&claim) {
             Named::Modern(version) => Ok(Era::modern(version)),
@@ -592,6 +607,10 @@ impl EraRules {
 
     // rule E5
     fn unsupported(&self, requested: &str) -> Box<Rejection> {
+        // No version is that long: the answer does not grow with the request.
+        let mut ends = (0..=requested.len().min(100)).rev();
+        let end = ends.find(|&end| requested.is_char_boundary(end));
+        let requested = &requested[..end.unwrap_or_default()];
         Rejection::new(
             RejectionKind::UnsupportedProtocolVersion,
             "Unsupported protocol version",

@@ -35,7 +35,7 @@ use crate::{
     body::{RequestBody, ResponseBody},
     envelope::EnvelopeRules,
     era::{Era, EraRules},
-    head::Head,
+    head::{Head, NamedVersion},
     message::Message,
     mirror::MirrorRules,
     rejection::Rejection,
@@ -203,7 +203,7 @@ impl<S, R: Rules> Gate<S, R> {
         let head = Head::from(request.headers());
         let modern = eras.header_is_modern(&head);
         // rule B1: gRPC shares the port, not the protocol
-        if !modern && head.is_grpc() {
+        if head.is_grpc() && head.version.named() == NamedVersion::Absent {
             return Triage::Forward(None);
         }
         let limit = if modern {

@@ -11,7 +11,8 @@ pub(crate) struct Head<'a> {
     /// What stands behind `Mcp-Param-` in the name of a header, and its value.
     params: Vec<(&'a str, &'a [u8])>,
     pub(crate) content_type: Field<'a>,
-    /// Whether the body is encoded: a `Content-Encoding` other than `identity`.
+    /// Whether the body is encoded: a `Content-Encoding` other than `identity`, or a coding that
+    /// the host has left on the message.
     pub(crate) encoded: bool,
     /// In bytes.
     pub(crate) content_length: Option<u64>,
@@ -112,9 +113,9 @@ impl<'a> Head<'a> {
         } else if is("content-type") {
             self.content_type.add(value);
         } else if is("content-encoding") {
-            self.encoded |= value
-                .split(|&byte| byte == b',')
-                .any(|coding| !trim(coding).eq_ignore_ascii_case(b"identity"));
+            self.encoded |= lists_other_than(value, b"identity");
+        } else if is("transfer-encoding") {
+            self.encoded |= lists_other_than(value, b"chunked");
         } else if is(header::MCP_SESSION_ID.as_str()) {
             self.has_session = true;
         } else if is("content-length") {
@@ -135,9 +136,15 @@ impl<'a> Head<'a> {
         field
     }
 
-    /// Whether the body is declared as `application/json`.
+    /// Whether the body is declared as `application/json`, and in no other charset than UTF-8.
+    ///
+    /// Some readers decode by the charset: in UTF-7, say, one text is another message.
     pub(crate) fn is_json(&self) -> bool {
-        matches!(self.content_type, Field::One(value) if media_type(value).eq_ignore_ascii_case(b"application/json"))
+        let Field::One(value) = self.content_type else {
+            return false;
+        };
+        media_type(value).eq_ignore_ascii_case(b"application/json")
+            && charsets(value).all(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
     }
 
     /// Whether the body is declared as one of gRPC's.
@@ -159,6 +166,24 @@ impl<'a> From<&'a http::HeaderMap> for Head<'a> {
                 .map(|(name, value)| (name.as_str(), value.as_bytes())),
         )
     }
+}
+
+/// Whether a list has a member that is not `allowed`.
+fn lists_other_than(list: &[u8], allowed: &[u8]) -> bool {
+    let mut members = list.split(|&byte| byte == b',');
+    members.any(|member| !trim(member).eq_ignore_ascii_case(allowed))
+}
+
+/// The values of all `charset` parameters, without quotes.
+fn charsets(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let parameters = content_type.split(|&byte| byte == b';').skip(1);
+    parameters.filter_map(|parameter| {
+        let at = parameter.iter().position(|&byte| byte == b'=')?;
+        let (name, value) = (trim(&parameter[..at]), trim(&parameter[at + 1..]));
+        let unquoted = value.strip_prefix(b"\"").unwrap_or(value);
+        let unquoted = unquoted.strip_suffix(b"\"").unwrap_or(unquoted);
+        name.eq_ignore_ascii_case(b"charset").then_some(unquoted)
+    })
 }
 
 /// What stands behind `prefix` in a name, in any case.

@@ -66,8 +66,7 @@ pub enum MessageKind {
 /// The form of the whole text.
 #[derive(Clone, Debug)]
 enum Form {
-    /// An array, with the claims of its elements.
-    Array(Vec<Value>),
+    Array,
     NotJson,
     Object,
     Scalar,
@@ -96,6 +95,9 @@ struct Members {
     client_capabilities: Option<Value>,
     log_level: Option<Value>,
     repeated: Option<&'static str>,
+    id_is_repeated: bool,
+    /// The claims of the messages in an array.
+    claims: Vec<Value>,
 }
 
 /// A string of the message: where it stands, or what it reads once its escapes are resolved.
@@ -179,7 +181,7 @@ impl Message {
     #[must_use]
     pub fn kind(&self) -> MessageKind {
         match self.form {
-            Form::Array(_) => MessageKind::Batch,
+            Form::Array => MessageKind::Batch,
             Form::NotJson | Form::Scalar => MessageKind::Other,
             Form::Object => match (&self.method, &self.members.id) {
                 (Some(_), Some(_)) => MessageKind::Request,
@@ -214,7 +216,7 @@ impl Message {
     /// The id to answer with, where there is no doubt about it.
     pub(crate) fn answerable_id(&self) -> Option<Bytes> {
         match self.form {
-            Form::Object if self.members.repeated != Some("id") => {
+            Form::Object if !self.members.id_is_repeated => {
                 self.id().map(|id| self.body.slice_ref(id))
             }
             _ => None,
@@ -346,9 +348,33 @@ impl Message {
             return Some("`id` is missing");
         }
         match &members.params {
-            Some(params) if params.kind != Kind::Object => Some("`params` is not an object"),
-            _ => None,
+            Some(params) if params.kind != Kind::Object => {
+                return Some("`params` is not an object");
+            }
+            _ => {}
         }
+        // rule B2: what the mirrored headers repeat is theirs to judge
+        let inspected = [&members.request_state, &members.log_level];
+        let broken = |value: &Value| {
+            let string = value.string(&self.body);
+            string.is_some_and(|string| string.decode().is_none())
+        };
+        let found = inspected.into_iter().flatten().any(broken);
+        found.then_some("a string holds a lone surrogate")
+    }
+
+    /// Whether a text that is not JSON holds the key of a claim, for readers that take it for JSON
+    /// all the same: with `NaN` in it, say, or in UTF-16.
+    pub(crate) fn mentions_claim(&self) -> bool {
+        const KEY: &[u8] = meta::PROTOCOL_VERSION.as_bytes();
+        if self.is_json() {
+            return false;
+        }
+        let mut text = Cow::Borrowed(&*self.body);
+        if text.contains(&0) {
+            text.to_mut().retain(|&byte| byte != 0);
+        }
+        text.windows(KEY.len()).any(|window| window == KEY)
     }
 
     /// The protocol version that `_meta` names.
@@ -358,11 +384,8 @@ impl Message {
 
     /// The claims of the messages in an array.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Claim<'_>> {
-        let claims = match &self.form {
-            Form::Array(claims) => claims.as_slice(),
-            _ => &[],
-        };
-        claims.iter().map(|it| claim(&self.body, Some(it)))
+        let claims = self.members.claims.iter();
+        claims.map(|it| claim(&self.body, Some(it)))
     }
 
     /// The version that `initialize` asks for.
@@ -449,7 +472,10 @@ fn read(body: &[u8], members: &mut Members) -> Result<Form, Malformed> {
             members.read_message(&mut cursor)?;
             Form::Object
         }
-        Some(b'[') => Form::Array(members.read_batch(&mut cursor)?),
+        Some(b'[') => {
+            members.read_batch(&mut cursor)?;
+            Form::Array
+        }
         _ => {
             cursor.value()?;
             Form::Scalar
@@ -472,7 +498,10 @@ impl Members {
                     "jsonrpc",
                     cursor.value()?,
                 ),
-                b"id" => set(&mut self.id, &mut self.repeated, "id", cursor.value()?),
+                b"id" => {
+                    self.id_is_repeated = self.id.is_some();
+                    set(&mut self.id, &mut self.repeated, "id", cursor.value()?);
+                }
                 b"method" => set(
                     &mut self.method,
                     &mut self.repeated,
@@ -565,17 +594,15 @@ impl Members {
         })
     }
 
-    /// Reads an array and returns the claims in it.
-    fn read_batch(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Value>, Malformed> {
-        let mut claims = Vec::new();
+    fn read_batch(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
         cursor.array(|cursor| {
             let mut element = Self::default();
             let read = element.read_message(cursor);
-            claims.extend(element.claim);
+            self.claims.extend(element.claim);
             self.repeated = self.repeated.or(element.repeated);
             read
         })?;
-        Ok(claims)
+        Ok(())
     }
 }
 

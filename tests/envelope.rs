@@ -183,6 +183,16 @@ async fn the_answer_to_a_retry_may_not_be_kept_whatever_the_handler_says() {
         r#""uri":"a","requestState":"x""#,
         r#""uri":"a","requestState":null"#,
     ] {
+        let kept = EnvelopeLayer::new(info()).layer(inner(|| {
+            json_answer(r#"{"result":{"ttlMs":9,"resultType":"x","cacheScope":"public"}}"#)
+        }));
+        let json = send(kept, call("tools/call", &retry.replace("uri", "name")))
+            .await
+            .json();
+        assert_eq!(
+            (&json["result"]["ttlMs"], &json["result"]["cacheScope"]),
+            (&json!(0), &json!("private"))
+        );
         for before in [
             r#"{"result":{}}"#,
             r#"{"result":{"cacheScope":"public","x":1,"ttlMs":99999}}"#,
@@ -300,11 +310,13 @@ async fn content_length_is_right_or_absent_and_trailers_survive() {
         let headers = [
             ("content-type", "application/json"),
             ("content-length", &*length),
+            ("content-digest", "x"),
         ];
         answer(200, &headers, Chunks::one(text))
     };
     let stamped = through(tools_call, move || with_length(text)).await;
     assert!(!stamped.head.headers.contains_key("content-length"));
+    assert!(!stamped.head.headers.contains_key("content-digest"));
     let error = r#"{"id":1,"error":{"code":1}}"#;
     let untouched = through(tools_call, move || with_length(error)).await;
     assert_eq!(

@@ -78,6 +78,17 @@ async fn answers_are_stamped_and_the_rest_passes_byte_for_byte() {
     }
 }
 
+// rule V3
+#[tokio::test]
+async fn a_hint_that_spans_lines_is_not_torn_apart() {
+    let body = modern_body("tools/call", r#""name":"get_weather","requestState":"x""#);
+    let mut retry = tools_call();
+    *retry.body_mut() = Chunks::one(body);
+    let event = "data: {\"result\":{\"ttlMs\":[1,\ndata: 2]}}\n\n";
+    let answer = answer_to(retry, layer(), vec![event.into()]).await;
+    assert_eq!(answer.body, event);
+}
+
 // rule V9
 #[rustfmt::skip] // a table
 #[tokio::test]

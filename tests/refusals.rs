@@ -225,6 +225,14 @@ async fn a_modern_body_is_one_request_or_notification_in_json() {
         case("two types", Resolver, &[VERSION, LIST, JSON, JSON], &good, (415, Kind::UnsupportedMediaType)),
         case("a type with parameters", Resolver, &[VERSION, LIST, ("content-type", "APPLICATION/json ; charset=utf-8")], &good, None),
         case("a type that starts alike", Resolver, &[VERSION, LIST, ("content-type", "application/json-seq")], &good, (415, Kind::UnsupportedMediaType)),
+        case("another charset", Resolver, &[VERSION, LIST, ("content-type", "application/json; charset=utf-7")], &good, (415, Kind::UnsupportedMediaType)),
+        case("two charsets", Resolver, &[VERSION, LIST, ("content-type", "application/json;charset=utf-8; Charset = \"utf-16le\"")], &good, (415, Kind::UnsupportedMediaType)),
+        case("another charset, without a header", Resolver, &[("content-type", "application/json; charset=latin1")], &good, (415, Kind::UnsupportedMediaType)),
+        case("a quoted charset", Resolver, &[VERSION, LIST, ("content-type", "application/json; x=y; charset=\"UTF-8\"")], &good, None),
+        case("a coding of the transfer", Resolver, &[VERSION, LIST, JSON, ("transfer-encoding", "gzip, chunked")], &good, (415, Kind::UnsupportedContentEncoding)),
+        case("chunks", Resolver, &[VERSION, LIST, JSON, ("transfer-encoding", "chunked")], &good, None),
+        case("a request state with a lone surrogate", Resolver, modern, list(&format!(r#""requestState":"\ud800",{META}"#)), invalid),
+        case("a log level with a lone surrogate", Resolver, modern, list(&META.replace(r#""_meta":{"#, r#""_meta":{"io.modelcontextprotocol/logLevel":"\ud800","#)), invalid),
         case("gzip", Resolver, &[VERSION, LIST, JSON, ("content-encoding", "gzip")], &good, (415, Kind::UnsupportedContentEncoding)),
         case("identity and gzip", Resolver, &[VERSION, LIST, JSON, ("content-encoding", "identity, gzip")], &good, (415, Kind::UnsupportedContentEncoding)),
         case("identity", Resolver, &[VERSION, LIST, JSON, ("content-encoding", "Identity")], &good, None),
@@ -319,6 +327,8 @@ async fn the_claim_decides_and_the_header_is_a_cross_check() {
         case("a claim outside of `_meta` is none", Resolver, &[JSON], list(CLAIM), None),
         case("an array in place of `_meta` is none", Resolver, &[JSON], list(r#""_meta":["io.modelcontextprotocol/protocolVersion"]"#), None),
         with(case("other bytes in the header", Resolver, &[JSON], &none, (400, Kind::MalformedHeader)), "mcp-protocol-version", b"2025-11-25\xff"),
+        case("a claim that is a number, different headers", Resolver, &[JSON, header("2026-07-28, 2025-11-25")], claims("5"), (400, Kind::RepeatedHeader)),
+        with(case("a claim that is a number, other bytes", Resolver, &[JSON], claims("5"), (400, Kind::MalformedHeader)), "mcp-protocol-version", b"\xff"),
         with(case("other bytes on garbage", Resolver, &[JSON], garbage, (400, Kind::MalformedHeader)), "mcp-protocol-version", b"\xff"),
         case("a blank inside", Resolver, &[JSON, header("2025-11-25 x")], &none, (400, Kind::MalformedHeader)),
         case("blanks around", Resolver, &[JSON, header(" 2026-07-28\t"), LIST], claims("\"2026-07-28\""), None),
@@ -358,6 +368,28 @@ async fn an_array_that_hides_another_era_is_refused() {
         case("an unknown version", Resolver, &[JSON], element("\"2027-01-01\""), invalid),
         case("no string", Resolver, &[JSON], element("1"), invalid),
         case("a legacy version", Resolver, &[JSON], element("\"2025-06-18\""), None),
+    ])
+    .await;
+}
+
+// rules B4, B5
+#[rustfmt::skip] // a table
+#[tokio::test]
+async fn a_claim_in_a_text_that_only_lenient_readers_take_for_json_is_seen() {
+    let parse = (400, Kind::ParseError);
+    let modern = list(META);
+    let spread = modern.chars().flat_map(|it| [it, '\0']).collect::<String>();
+    let overlapping = modern.replace("protocolVersion", "protocolVersio.modelcontextprotocol/protocolVersion");
+    check(vec![
+        case("NaN in front", Resolver, &[JSON], modern.replace("\"id\":1", "\"x\":NaN,\"id\":1"), parse),
+        case("a comment in front", Resolver, &[JSON], format!("// x\n{modern}"), parse),
+        case("a trailing comma in front", Resolver, &[JSON], modern.replace("\"id\":1", "\"x\":[1,],\"id\":1"), parse),
+        case("a mark before an array", Resolver, &[JSON], format!("\u{feff}[{modern}]"), parse),
+        case("an array with more behind it", Resolver, &[JSON], format!("[{modern}]x"), parse),
+        case("an escaped key in a broken array", Resolver, &[JSON], format!("[{}]x", modern.replace("protocolVersion", r"protocol\u0056ersion")), parse),
+        case("sixteen bits a character", Resolver, &[JSON], spread, parse),
+        case("an overlapping key", Resolver, &[JSON], format!("x{overlapping}"), parse),
+        case("no claim", Resolver, &[JSON], "{\"params\":{\"x\":NaN,\"protocolVersion\":\"2026-07-28\"}}", None),
     ])
     .await;
 }
@@ -557,6 +589,12 @@ async fn an_unsupported_version_is_answered_with_the_list_of_those_served() {
         json["error"]["data"],
         json!({ "supported": all, "requested": "2099-0" })
     );
+    let long = "é".repeat(1000);
+    let claim = meta(&format!(
+        r#""io.modelcontextprotocol/protocolVersion":"{long}""#
+    ));
+    let (json, _) = refuse(refused(&[JSON], claim)).await;
+    assert_eq!(json["error"]["data"]["requested"], "é".repeat(50));
 }
 
 // rule E3
@@ -615,6 +653,7 @@ async fn a_refusal_echoes_the_id_byte_for_byte_or_has_none() {
         ("[1]", false),
         (r#""\ud800""#, false),
         ("1,\"id\":2", false),
+        ("1,\"method\":\"x\",\"id\":2", false),
     ] {
         let body = good.replace("\"id\":1", &format!("\"id\":{id}"));
         let (_, answer) = refuse(refused(&[JSON, VERSION, LIST], body)).await;
@@ -772,6 +811,28 @@ async fn a_body_that_breaks_off_is_refused() {
     assert_eq!(json["error"]["code"], -32600);
 }
 
+// rules B1, E1
+#[tokio::test]
+async fn grpc_with_a_version_header_is_judged_like_any_other_body() {
+    for (version, status) in [
+        ("2026-07-28", 415),
+        ("1999-01-01", 400),
+        ("2025-11-25", 200),
+    ] {
+        let grpc = ("content-type", "application/grpc");
+        let answer = send(
+            mcp().layer(plain()),
+            refused(&[grpc, ("mcp-protocol-version", version)], list("")),
+        )
+        .await;
+        assert_eq!(answer.status(), status, "{version}");
+        assert!(
+            Era::get(&answer.head.extensions).is_some() || status != 200,
+            "it was read"
+        );
+    }
+}
+
 // rule B1
 #[tokio::test]
 async fn grpc_passes_unread_and_with_its_trailers() {
@@ -817,6 +878,9 @@ async fn eras_can_be_switched_off() {
         (only_modern, &[JSON, VERSION, LIST][..], list(META), None),
         (only_modern, &[JSON], initialize(""), Some((-32022, data("2025-11-25", true)))),
         (only_modern, &[JSON, header("2024-11-05")], initialize(""), Some((-32022, data("2025-11-25", true)))),
+        (only_modern, &[JSON], initialize("").replace("2025-11-25", "2026-07-28"), Some((-32020, missing.clone()))),
+        (only_modern, &[JSON], initialize("").replace(r#""protocolVersion":"2025-11-25""#, ""), Some((-32020, missing.clone()))),
+        (only_modern, &[JSON, LEGACY], initialize("").replace("2025-11-25", "2026-07-28"), Some((-32022, data("2025-11-25", true)))),
         (only_modern, &[JSON, LEGACY], list(""), Some((-32022, data("2025-11-25", true)))),
         (only_modern, &[JSON], meta(r#""io.modelcontextprotocol/protocolVersion":"2025-06-18""#), Some((-32022, data("2025-06-18", true)))),
         (only_modern, &[JSON], list(""), Some((-32020, missing))),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Stamp, status};
+use super::{CacheHint, Stamp, status};
 use crate::{
     json::{Cursor, Kind, Malformed, Value},
     protocol::{meta, method::LOG},
@@ -226,32 +226,38 @@ impl Edits {
             // What the handler set wins, even if it is no object.
             (Some(_), _) => {}
         }
+        // rule V3
+        if stamp.is_retry() {
+            let hint = CacheHint::default();
+            let (ttl, scope) = (hint.ttl_json(), hint.scope_json());
+            for (set, new) in [(&result.ttl, &*ttl), (&result.scope, scope)] {
+                if let Some(set) = set {
+                    self.replace(set.span.clone(), new.as_bytes());
+                }
+            }
+        }
         // rule V4
         let complete = result
             .result_type
             .as_ref()
             .is_none_or(|kind| kind.is_string(text, "complete"));
         if complete {
-            self.hint(result, stamp, &mut members);
+            Self::hint(result, stamp, &mut members);
         }
         self.insert(result.at, members);
     }
 
-    // rules V2, V3
-    fn hint(&mut self, result: &ResultObject, stamp: &Stamp, members: &mut Vec<u8>) {
+    // rule V2
+    fn hint(result: &ResultObject, stamp: &Stamp, members: &mut Vec<u8>) {
         let Some(hint) = stamp.hint() else {
             return;
         };
         let (ttl, scope) = (hint.ttl_json(), hint.scope_json());
-        match &result.ttl {
-            None => members.extend_from_slice(format!(r#""ttlMs":{ttl},"#).as_bytes()),
-            Some(set) if stamp.is_retry() => self.replace(set.span.clone(), ttl.as_bytes()),
-            Some(_) => {}
+        if result.ttl.is_none() {
+            members.extend_from_slice(format!(r#""ttlMs":{ttl},"#).as_bytes());
         }
-        match &result.scope {
-            None => members.extend_from_slice(format!(r#""cacheScope":{scope},"#).as_bytes()),
-            Some(set) if stamp.is_retry() => self.replace(set.span.clone(), scope.as_bytes()),
-            Some(_) => {}
+        if result.scope.is_none() {
+            members.extend_from_slice(format!(r#""cacheScope":{scope},"#).as_bytes());
         }
     }
 

@@ -198,7 +198,8 @@ impl Rewriter {
         let mut from = start;
         match json::stamp_event(data, &self.stamp) {
             Event::Pass => return None,
-            // Insertions hold no line ends, so there is a line for each line.
+            // A value that spans lines would take their ends along when it is replaced.
+            Event::Replace(changed) if count_lines(&changed) != lines.len() => return None,
             Event::Replace(changed) => {
                 new.reserve(event.len() - data.len() + changed.len());
                 for (line, value) in lines.iter().zip(changed.split(|&byte| byte == b'\n')) {
@@ -238,6 +239,10 @@ impl Rewriter {
             self.ready.push_back(data);
         }
     }
+}
+
+fn count_lines(text: &[u8]) -> usize {
+    text.split(|&byte| byte == b'\n').count()
 }
 
 /// Finds lines and events; all places are counted from the first byte that has not left.
@@ -353,6 +358,10 @@ impl Scanner {
 
     /// Counts from `done` on.
     pub(crate) fn forget(&mut self, done: usize) {
+        // Else each chunk of an event of many lines would cost all of them.
+        if done == 0 {
+            return;
+        }
         self.at -= done;
         if self.passes {
             self.begun_before |= self.line < done;
