@@ -128,6 +128,7 @@ async fn an_argument_that_is_there_needs_its_header_and_no_other_may_have_one() 
         ("null with an empty header", r#"{"region":null}"#, &[("mcp-param-region", b"")], MISMATCH),
         ("an escaped key", r#"{"r\u0065gion":"us-west1"}"#, &[region], None),
         ("an escaped key without header", r#"{"r\u0065gion":"us-west1"}"#, &[], MISSING),
+        ("two escaped keys", r#"{"qu\u0065ry":1,"r\u0065gion":"us-west1"}"#, &[region], None),
         ("an escaped value", r#"{"region":"us\u002dwest1"}"#, &[region], None),
         ("a key in another case", r#"{"Region":"us-west1"}"#, &[region], MISMATCH),
         ("a key further in", r#"{"opts":{"region":"us-west1"}}"#, &[region], MISMATCH),
