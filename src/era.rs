@@ -51,7 +51,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use http::{Extensions, HeaderValue, Method, header};
+use http::{Extensions, HeaderValue, header};
 use serde_json::json;
 use tower_layer::Layer;
 
@@ -447,25 +447,25 @@ impl EraRules {
     // rule E7
     pub(crate) fn check_method(
         &self,
-        method: &Method,
+        method: &str,
         head: &Head<'_>,
     ) -> Result<Era, Box<Rejection>> {
         let streams = self.0.legacy_streams && self.serves_legacy();
-        if method != Method::OPTIONS && (!streams || self.header_is_modern(head)) {
+        if method != "OPTIONS" && (!streams || self.header_is_modern(head)) {
             let rejection = Rejection::new(
                 RejectionKind::MethodNotAllowed,
                 "This endpoint takes messages by POST",
             );
             return Err(rejection
                 .with_header(header::ALLOW, HeaderValue::from_static("POST"))
-                .without_body(method == Method::HEAD));
+                .without_body(method == "HEAD"));
         }
         // rule E1: an unknown version is refused on every method
         if head.version.named() == NamedVersion::Absent {
             return Ok(Era::UNNAMED);
         }
         self.named_by_header(head)
-            .map_err(|rejection| rejection.without_body(method == Method::HEAD))
+            .map_err(|rejection| rejection.without_body(method == "HEAD"))
     }
 
     /// Decides the era of a message, or why it is refused.
@@ -476,7 +476,7 @@ impl EraRules {
     ) -> Result<Era, Box<Rejection>> {
         let modern = self.header_is_modern(head) || self.claim_is_modern(message);
         if modern {
-            check_media(head)?;
+            head.check_media()?;
         }
         let hidden = message.mentions_claim() || message.claims().any(|it| !self.is_legacy(&it));
         // rules B4, B5
@@ -634,24 +634,6 @@ fn log_tolerance(quirk: Quirk) {
     tracing::warn!(?quirk, "a wrong client is tolerated");
     #[cfg(not(feature = "tracing"))]
     let _ = quirk;
-}
-
-/// Refuses a modern body that is not plain JSON.
-// rule B6
-pub(crate) fn check_media(head: &Head<'_>) -> Result<(), Box<Rejection>> {
-    if !head.is_json() {
-        return Err(Rejection::new(
-            RejectionKind::UnsupportedMediaType,
-            "Content-Type is not application/json",
-        ));
-    }
-    if head.encoded {
-        return Err(Rejection::new(
-            RejectionKind::UnsupportedContentEncoding,
-            "Content-Encoding is not supported",
-        ));
-    }
-    Ok(())
 }
 
 // rule E3

@@ -68,6 +68,7 @@
 
 mod answer;
 pub mod body;
+pub mod check;
 pub mod discover;
 pub mod envelope;
 pub mod era;
