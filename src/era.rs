@@ -45,6 +45,16 @@
 //!     .body_limit(16 * 1024 * 1024);
 //! ```
 //!
+//! # Deployment
+//!
+//! - What reads the body behind these layers should read JSON as they do: in UTF-8, without
+//!   comments or `NaN`, after no decompression. A legacy body is handed on even if it is not JSON,
+//!   unless it mentions a claim.
+//! - A `POST` of media type `application/grpc` without a version header passes unread, so that gRPC
+//!   can share the port. Serve no JSON under that type.
+//! - A slow body holds the instance of the inner service that was polled ready. Limit the time
+//!   that a body may take outside of the layers.
+//!
 //! See [Versioning] in the specification.
 //!
 //! [Versioning]: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#terminology
