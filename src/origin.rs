@@ -62,13 +62,11 @@
 //!
 //! [Security & Endpoint]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
 
+mod handle;
 mod host;
 mod policy;
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -78,11 +76,12 @@ use tower_service::Service;
 
 #[cfg(feature = "tracing")]
 use self::policy::Grounds;
-use self::policy::{Policy, Verdict};
+use self::{handle::Source, policy::Verdict};
 use crate::body::ResponseBody;
 
 #[doc(inline)]
 pub use self::{
+    handle::OriginHandle,
     host::{InvalidEntryKind, InvalidHost, Scheme},
     policy::{InvalidOrigin, Origin},
 };
@@ -94,7 +93,7 @@ pub use crate::answer::AnswerFuture;
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct OriginGuardLayer {
-    policy: Arc<Policy>,
+    source: Source,
 }
 
 impl OriginGuardLayer {
@@ -150,7 +149,7 @@ impl OriginGuardLayer {
     /// assert_eq!(error.kind(), InvalidEntryKind::Path);
     /// ```
     pub fn allow_origin(mut self, origin: &str) -> Result<Self, InvalidOrigin> {
-        Arc::make_mut(&mut self.policy).origins.add(origin)?;
+        self.source.change(|policy| policy.origins.add(origin))?;
         #[cfg(feature = "tracing")]
         if origin == "*" {
             tracing::warn!("the origin guard is told to admit every origin");
@@ -175,8 +174,8 @@ impl OriginGuardLayer {
         mut self,
         predicate: impl Fn(&Origin<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let policy = Arc::make_mut(&mut self.policy);
-        policy.origins.add_predicate(predicate);
+        self.source
+            .change(|policy| policy.origins.add_predicate(predicate));
         self
     }
 
@@ -194,7 +193,7 @@ impl OriginGuardLayer {
     /// - [`Wildcard`](InvalidEntryKind::Wildcard) if there is a `*`,
     /// - one of the kinds that [`allow_origin`](Self::allow_origin) lists otherwise.
     pub fn allow_host(mut self, host: &str) -> Result<Self, InvalidHost> {
-        Arc::make_mut(&mut self.policy).hosts.add(host)?;
+        self.source.change(|policy| policy.hosts.add(host))?;
         Ok(self)
     }
 
@@ -203,13 +202,14 @@ impl OriginGuardLayer {
     /// A page of the same host then must have been loaded under this scheme. By default either
     /// scheme will do: behind a proxy where TLS ends, the server can't tell.
     pub fn public_scheme(mut self, scheme: Scheme) -> Self {
-        Arc::make_mut(&mut self.policy).public_scheme = Some(scheme);
+        self.source
+            .change(|policy| policy.public_scheme = Some(scheme));
         self
     }
 
     /// Refuses every request to a host that is not known, by default only those of browsers.
     pub fn require_known_host(mut self, yes: bool) -> Self {
-        Arc::make_mut(&mut self.policy).require_known_host = yes;
+        self.source.change(|policy| policy.require_known_host = yes);
         self
     }
 
@@ -223,8 +223,18 @@ impl OriginGuardLayer {
     /// Any client can send this header, a rebound page included. It is safe only if every request
     /// comes through a proxy that removes the client's own value.
     pub fn dangerously_trust_forwarded_host(mut self, yes: bool) -> Self {
-        Arc::make_mut(&mut self.policy).trust_forwarded_host = yes;
+        self.source
+            .change(|policy| policy.trust_forwarded_host = yes);
         self
+    }
+
+    /// Makes a handle that replaces the policy of all guards built from this layer and its clones.
+    ///
+    /// A setting that is made on the layer afterwards is made for all of them. See [`OriginHandle`]
+    /// for an example.
+    pub fn with_handle(self) -> (Self, OriginHandle) {
+        let (source, handle) = self.source.with_handle();
+        (Self { source }, handle)
     }
 }
 
@@ -234,7 +244,7 @@ impl<S> Layer<S> for OriginGuardLayer {
     fn layer(&self, inner: S) -> OriginGuard<S> {
         OriginGuard {
             inner,
-            policy: Arc::clone(&self.policy),
+            source: self.source.clone(),
         }
     }
 }
@@ -245,7 +255,7 @@ impl<S> Layer<S> for OriginGuardLayer {
 #[derive(Clone, Debug)]
 pub struct OriginGuard<S> {
     inner: S,
-    policy: Arc<Policy>,
+    source: Source,
 }
 
 impl<S> OriginGuard<S> {
@@ -280,8 +290,8 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         let verdict = self
-            .policy
-            .check(request.method(), request.uri(), request.headers());
+            .source
+            .with(|policy| policy.check(request.method(), request.uri(), request.headers()));
         match verdict {
             Ok(verdict) => {
                 log_weakening(verdict, request.headers());
