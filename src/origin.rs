@@ -62,14 +62,18 @@
 //!
 //! [Security & Endpoint]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
 
+mod cors;
 mod handle;
 mod host;
 mod policy;
 
-use std::task::{Context, Poll};
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -77,8 +81,9 @@ use tower_service::Service;
 #[cfg(feature = "tracing")]
 use self::policy::Grounds;
 use self::{handle::Source, policy::Verdict};
-use crate::body::ResponseBody;
+use crate::{body::ResponseBody, rejection::Rejection};
 
+pub(crate) use self::cors::Grant;
 #[doc(inline)]
 pub use self::{
     handle::OriginHandle,
@@ -94,6 +99,7 @@ pub use crate::answer::AnswerFuture;
 #[must_use]
 pub struct OriginGuardLayer {
     source: Source,
+    legacy_streams: bool,
 }
 
 impl OriginGuardLayer {
@@ -228,13 +234,79 @@ impl OriginGuardLayer {
         self
     }
 
+    /// Lets admitted pages send another request header.
+    ///
+    /// The headers of MCP, `Authorization`, `Content-Type`, `Accept` and those of the trace context
+    /// are allowed anyway, and so is every `Mcp-Param-*` that a page asks for.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use mcp_layers::OriginGuardLayer;
+    ///
+    /// let guard = OriginGuardLayer::new().allow_header(HeaderName::from_static("x-api-key"));
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // names are given as constants
+    pub fn allow_header(mut self, name: HeaderName) -> Self {
+        self.source.change(|policy| policy.cors.allow_header(&name));
+        self
+    }
+
+    /// Lets admitted pages send cookies and other credentials that the browser keeps, and read the
+    /// answers to such requests.
+    ///
+    /// A token that the page itself puts into `Authorization` needs no such permission.
+    ///
+    /// It is never given to an origin that only the entries `*` or `null` admit, whichever was set
+    /// first: any page can come by such an origin. Without it, a permission that the inner service
+    /// gives to a page is taken back.
+    ///
+    /// # Warning
+    ///
+    /// Every page of the listed origins then acts as the user who is logged in.
+    pub fn allow_credentials(mut self, yes: bool) -> Self {
+        self.source.change(|policy| policy.cors.credentials = yes);
+        self
+    }
+
+    /// Lets the pages of listed origins into a private network, where a browser asks for that with
+    /// `Access-Control-Request-Private-Network`.
+    ///
+    /// It is never given to an origin that only the entries `*` or `null` admit. Chromium asked so
+    /// from version 98 to 141; since then it asks the user.
+    pub fn allow_private_network(mut self, yes: bool) -> Self {
+        self.source
+            .change(|policy| policy.cors.private_network = yes);
+        self
+    }
+
+    /// Lets browsers keep the answer to a preflight for this long, in whole seconds.
+    ///
+    /// The default is two hours, the longest that Chromium does. An origin that is no longer
+    /// admitted is refused all the same: each request is judged by itself.
+    pub fn preflight_max_age(mut self, age: Duration) -> Self {
+        self.source.change(|policy| policy.cors.set_max_age(age));
+        self
+    }
+
+    /// Lets admitted pages also send `GET` and `DELETE`, for an inner service with sessions.
+    ///
+    /// [`McpLayer::legacy_streams`](crate::McpLayer::legacy_streams) sets this too.
+    pub fn legacy_streams(mut self, yes: bool) -> Self {
+        self.legacy_streams = yes;
+        self
+    }
+
     /// Makes a handle that replaces the policy of all guards built from this layer and its clones.
     ///
     /// A setting that is made on the layer afterwards is made for all of them. See [`OriginHandle`]
     /// for an example.
     pub fn with_handle(self) -> (Self, OriginHandle) {
         let (source, handle) = self.source.with_handle();
-        (Self { source }, handle)
+        let layer = Self {
+            source,
+            legacy_streams: self.legacy_streams,
+        };
+        (layer, handle)
     }
 }
 
@@ -245,6 +317,7 @@ impl<S> Layer<S> for OriginGuardLayer {
         OriginGuard {
             inner,
             source: self.source.clone(),
+            legacy_streams: self.legacy_streams,
         }
     }
 }
@@ -256,6 +329,7 @@ impl<S> Layer<S> for OriginGuardLayer {
 pub struct OriginGuard<S> {
     inner: S,
     source: Source,
+    legacy_streams: bool,
 }
 
 impl<S> OriginGuard<S> {
@@ -289,16 +363,36 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let verdict = self
-            .source
-            .with(|policy| policy.check(request.method(), request.uri(), request.headers()));
-        match verdict {
-            Ok(verdict) => {
-                log_weakening(verdict, request.headers());
-                AnswerFuture::inner(self.inner.call(request))
-            }
+        match self.judge(&request) {
+            Ok(Passage::Inner(grant)) => AnswerFuture::inner(self.inner.call(request), grant),
+            Ok(Passage::Preflight(response)) => AnswerFuture::preflight(response),
             Err(rejection) => AnswerFuture::rejected(rejection),
         }
+    }
+}
+
+/// What happens to a request that is not refused.
+enum Passage {
+    Inner(Grant),
+    Preflight(Box<Response<()>>),
+}
+
+impl<S> OriginGuard<S> {
+    fn judge<B>(&self, request: &Request<B>) -> Result<Passage, Box<Rejection>> {
+        let (method, headers) = (request.method(), request.headers());
+        self.source.with(|policy| {
+            let verdict = policy.check(method, request.uri(), headers)?;
+            log_weakening(verdict, headers);
+            let grant = policy.grant(verdict, headers);
+            Ok(
+                if grant.is_for_a_page() && cors::is_preflight(method, headers) {
+                    let response = policy.cors.answer(headers, grant, self.legacy_streams);
+                    Passage::Preflight(Box::new(response))
+                } else {
+                    Passage::Inner(grant)
+                },
+            )
+        })
     }
 }
 

@@ -33,7 +33,8 @@ pub struct OriginHandle {
 impl OriginHandle {
     /// Lets every guard that follows this handle do what `guard` says, from its next request on.
     ///
-    /// Each request is judged and answered by one policy, the old or the new.
+    /// Each request is judged and answered by one policy, the old or the new. Whether `GET` and
+    /// `DELETE` are served does not change: see [`OriginGuardLayer::legacy_streams`].
     #[allow(clippy::needless_pass_by_value)] // who replaces hands over
     pub fn replace(&self, guard: OriginGuardLayer) {
         let policy = guard.source.get();
