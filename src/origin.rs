@@ -46,17 +46,155 @@
 //! # }
 //! ```
 //!
-//! # Deployment
+//! # What browsers are told
 //!
-//! - Put the guard outside of authentication, and on the MCP route only: health checks and
-//!   well-known documents are everybody's.
-//! - Behind a proxy that keeps `Host`, list the public name with
-//!   [`allow_host`](OriginGuardLayer::allow_host). TLS may end at the proxy. Where the proxy
-//!   replaces `Host`, list the public origin with
-//!   [`allow_origin`](OriginGuardLayer::allow_origin).
-//! - A server that only listens on loopback has no other names: set
-//!   [`require_known_host`](OriginGuardLayer::require_known_host).
-//! - The guard tells pages apart, not users. It is no substitute for authentication.
+//! A browser lets a page read an answer of another origin, and send it more than a form could, only
+//! if the server says so (CORS). The guard says it to the pages that it admits, and to no other:
+//!
+//! - every answer that passes the guard names the origin in `Access-Control-Allow-Origin`, as it
+//!   was sent and in place of what the inner service says. Results can be read, and so can
+//!   refusals of inner layers, the challenge in a `401`, and the id of a session;
+//! - a preflight is answered by the guard itself: `POST` and the headers of MCP are allowed, every
+//!   `Mcp-Param-*` that is asked for, and [what you add](OriginGuardLayer::allow_header). Any other
+//!   `OPTIONS` goes to the inner service;
+//! - `Vary` names `Origin`, also where none was sent: no cache may mistake one answer for another.
+//!
+//! # Deploying
+//!
+//! What follows holds for a `POST`, as the messages of MCP are, unless another method is named.
+//!
+//! ## Where the guard stands
+//!
+//! On the MCP route. Health checks and well-known documents are everybody's, whatever name they
+//! are asked for under:
+//!
+//! ```
+//! use axum::{Router, routing::{get, post}};
+//! use mcp_layers::OriginGuardLayer;
+//!
+//! let app: Router = Router::new()
+//!     .route("/mcp", post(|| async { "…" }).layer(OriginGuardLayer::new()))
+//!     .route("/health", get(|| async { "well" }))
+//!     .route("/.well-known/oauth-protected-resource", get(|| async { "{}" }));
+//! ```
+//!
+//! - Put it around the route with `layer`. With `route_layer`, a `post` route answers preflights
+//!   with `405` before the guard sees them.
+//! - Put it outside of the authentication. A preflight has no token, a page can read a challenge
+//!   only if the guard completes it, and a foreign page shall not learn who is logged in.
+//! - What a layer outside of the guard answers, say to a slow request, no page of another origin
+//!   can read.
+//!
+//! ## On the user's own machine
+//!
+//! | who asks | `Origin` | `Host` | settings | outcome |
+//! |---|---|---|---|---|
+//! | a program | none | `localhost:8080` | none | passes |
+//! | the server's own page | `http://localhost:8080` | `localhost:8080` | none | passes |
+//! | the same by address | `http://127.0.0.1:8080` | `127.0.0.1:8080` | none | passes |
+//! | a page of another port | `http://localhost:5173` | `localhost:8080` | none | refused |
+//! | the same | `http://localhost:5173` | `localhost:8080` | `allow_origin("http://localhost:*")` | passes |
+//! | the same by address | `http://127.0.0.1:5173` | `localhost:8080` | `allow_origin("http://localhost:*")` | refused |
+//! | a foreign page | `https://evil.example` | `localhost:8080` | none | refused |
+//! | a program that was misled | none | `evil.example:8080` | none | passes |
+//! | the same | none | `evil.example:8080` | `require_known_host(true)` | refused |
+//!
+//! Listen on a loopback address only, and set
+//! [`require_known_host`](OriginGuardLayer::require_known_host): the server has no other names. An
+//! entry for any port admits the pages of whatever else runs on the machine.
+//!
+//! ## Behind nginx with TLS
+//!
+//! nginx replaces `Host` by the address it connects to. Let it keep the name, and list that:
+//!
+//! ```nginx
+//! location /mcp {
+//!     proxy_pass http://127.0.0.1:8080;
+//!     proxy_set_header Host $host;
+//! }
+//! ```
+//!
+//! What then becomes of the pages of `https://mcp.example.com` (and of `http`, where it says so):
+//!
+//! | `Host` | settings | outcome |
+//! |---|---|---|
+//! | `mcp.example.com` | none | refused |
+//! | `mcp.example.com` | `allow_host("mcp.example.com")` | passes |
+//! | `mcp.example.com`, page of `http` | `allow_host("mcp.example.com")` | passes |
+//! | `mcp.example.com`, page of `http` | `allow_host("mcp.example.com")`, `public_scheme(Scheme::Https)` | refused |
+//! | `127.0.0.1:8080` | `allow_host("mcp.example.com")` | refused |
+//! | `127.0.0.1:8080` | `allow_origin("https://mcp.example.com")` | passes |
+//! | `127.0.0.1:8080`, `X-Forwarded-Host: mcp.example.com` | `allow_host("mcp.example.com")` | refused |
+//! | `127.0.0.1:8080`, `X-Forwarded-Host: mcp.example.com` | `allow_host("mcp.example.com")`, `dangerously_trust_forwarded_host(true)` | passes |
+//!
+//! On another port than 443, keep that too: `Host $host:$server_port`.
+//!
+//! Where `Host` is replaced, every name seems to be known: a `GET` under a rebound one passes. That
+//! is why it should be kept. Trust `X-Forwarded-Host` only if the proxy overwrites it, as with
+//! `proxy_set_header X-Forwarded-Host $host`.
+//!
+//! ## A browser client on another origin
+//!
+//! List its origin, as in `allow_origin("https://app.example.com")`. It then can read all that the
+//! server answers. What it may send depends:
+//!
+//! | what the page sends | needs |
+//! |---|---|
+//! | a token in `Authorization` | nothing more |
+//! | `Mcp-Param-Region`, or `traceparent` | nothing more |
+//! | `X-Api-Key` | `allow_header(HeaderName::from_static("x-api-key"))` |
+//! | `DELETE`, to end a session | `legacy_streams(true)` |
+//! | cookies | `allow_credentials(true)` |
+//!
+//! Origins that come and go need no restart: [`with_handle`](OriginGuardLayer::with_handle).
+//!
+//! ## Desktop webviews and extensions
+//!
+//! | program | `Origin` | entry |
+//! |---|---|---|
+//! | webview of VS Code | `vscode-webview://1f0c9d7e-4bbb`, another each time | `vscode-webview://*` |
+//! | Tauri on macOS and Linux | `tauri://localhost` | `tauri://localhost` |
+//! | Tauri on Windows and Android | `http://tauri.localhost` | `http://tauri.localhost` |
+//! | extension of Chromium | `chrome-extension://abcdefghijklmnop` | `chrome-extension://abcdefghijklmnop` |
+//! | extension of Firefox | `moz-extension://0b5c1c5e-8a5f`, another on each machine | `moz-extension://*` |
+//! | page from a file | `null` | `null` |
+//!
+//! An entry for a whole scheme admits every program that uses it, and `null` every sandboxed frame:
+//! give files an origin instead, and ask for a token.
+//!
+//! ## Containers
+//!
+//! | who asks | `Origin` | `Host` | settings | outcome |
+//! |---|---|---|---|---|
+//! | a program, through a published port | none | `localhost:9000` | none | passes |
+//! | a page, through that port | `http://localhost:9000` | `localhost:9000` | none | passes |
+//! | another container | none | `mcp:8080` | none | passes |
+//! | the same by `GET` | none | `mcp:8080` | none | refused |
+//! | the same by `GET` | none | `mcp:8080` | `allow_host("mcp")` | passes |
+//! | a page from another machine | `http://box.lan:9000` | `box.lan:9000` | none | refused |
+//! | the same | `http://box.lan:9000` | `box.lan:9000` | `allow_host("box.lan")` | passes |
+//! | a page under the wildcard address | `http://0.0.0.0:9000` | `0.0.0.0:9000` | none | refused |
+//!
+//! Which port the server listens on plays no part, nor does its address: `0.0.0.0` is no name of
+//! it, and [`allow_host`](OriginGuardLayer::allow_host) says so.
+//!
+//! ## What same-origin protects from, and what not
+//!
+//! | who asks | `Origin` | `Host` | outcome |
+//! |---|---|---|---|
+//! | a foreign page, by script, form or `text/plain` | `https://evil.example` | `localhost:8080` | refused |
+//! | a page whose name was rebound to this server | `http://evil.example:8080` | `evil.example:8080` | refused |
+//! | the same by `GET`, as of an `EventSource` | none | `evil.example:8080` | refused |
+//! | a sandboxed frame | `null` | `localhost:8080` | refused |
+//! | a page of another name of this machine | `http://other.localhost:8080` | `localhost:8080` | refused |
+//! | a program, whoever runs it | none | `localhost:8080` | passes |
+//! | a program that calls itself our page | `http://localhost:8080` | `localhost:8080` | passes |
+//! | whatever else is served under our host and port | `http://localhost:8080` | `localhost:8080` | passes |
+//! | a link or an image on a foreign page, by `GET` | none | `localhost:8080` | passes |
+//!
+//! So it is no substitute for authentication, a script that slips into a page of ours can do what
+//! the page can, and a `GET` must not change anything. [`McpLayer`](crate::McpLayer) answers it with
+//! `405` unless told to serve [streams](crate::McpLayer::legacy_streams).
 //!
 //! See [Security & Endpoint] in the specification.
 //!
@@ -271,8 +409,8 @@ impl OriginGuardLayer {
     /// Lets the pages of listed origins into a private network, where a browser asks for that with
     /// `Access-Control-Request-Private-Network`.
     ///
-    /// It is never given to an origin that only the entries `*` or `null` admit. Chromium asked so
-    /// from version 98 to 141; since then it asks the user.
+    /// It is never given to an origin that only the entries `*` or `null` admit. Chromium asks so
+    /// from version 98 on; from 142 on it asks the user instead.
     pub fn allow_private_network(mut self, yes: bool) -> Self {
         self.source
             .change(|policy| policy.cors.private_network = yes);
