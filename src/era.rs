@@ -375,6 +375,12 @@ impl EraRules {
         self.0.tolerated.contains(&quirk)
     }
 
+    /// Whether `GET` and `DELETE` are served.
+    // rule E7
+    pub(crate) fn has_streams(&self) -> bool {
+        self.0.legacy_streams && self.serves_legacy()
+    }
+
     /// Every version that is served, newest first.
     pub(crate) fn supported(&self) -> impl Iterator<Item = &str> {
         let modern = MODERN_VERSIONS.iter().filter(|_| self.serves_modern());
@@ -460,8 +466,7 @@ impl EraRules {
         method: &str,
         head: &Head<'_>,
     ) -> Result<Era, Box<Rejection>> {
-        let streams = self.0.legacy_streams && self.serves_legacy();
-        if method != "OPTIONS" && (!streams || self.header_is_modern(head)) {
+        if method != "OPTIONS" && (!self.has_streams() || self.header_is_modern(head)) {
             let rejection = Rejection::new(
                 RejectionKind::MethodNotAllowed,
                 "This endpoint takes messages by POST",

@@ -8,7 +8,7 @@
 //!   Request<B>
 //!      |
 //!      v
-//!   OriginGuard             head only                  403
+//!   OriginGuard             head only                  403, 204 to preflights
 //!      |
 //!      v
 //!   (your authentication)   sees only accepted origins, reads no body
