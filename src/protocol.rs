@@ -33,7 +33,10 @@ pub(crate) mod method {
     pub(crate) const DISCOVER: &str = "server/discover";
     /// A log message of the server.
     pub(crate) const LOG: &str = "notifications/message";
+    pub(crate) const PROGRESS: &str = "notifications/progress";
     pub(crate) const INITIALIZE: &str = "initialize";
+    /// Only in the handshake era.
+    pub(crate) const SET_LOG_LEVEL: &str = "logging/setLevel";
     /// Only in the handshake era.
     pub(crate) const PING: &str = "ping";
     pub(crate) const TOOLS_CALL: &str = "tools/call";
@@ -57,7 +60,7 @@ pub(crate) mod method {
     pub(crate) const REMOVED: [&str; 5] = [
         INITIALIZE,
         PING,
-        "logging/setLevel",
+        SET_LOG_LEVEL,
         "resources/subscribe",
         "resources/unsubscribe",
     ];

@@ -80,13 +80,38 @@
 //!     });
 //! ```
 //!
+//! # Streams
+//!
+//! A handler can tell how far it is, and what happens, while it works:
+//!
+//! ```
+//! use mcp_layers::reference::{LogLevel, Progress, ToolCall, ToolError, ToolResult};
+//!
+//! async fn count(call: ToolCall) -> Result<ToolResult, ToolError> {
+//!     call.log(LogLevel::Info, "Counting").await;
+//!     for number in 1..=3 {
+//!         call.progress(Progress::new(number.into()).total(3.0)).await;
+//!     }
+//!     Ok(ToolResult::text("1, 2, 3"))
+//! }
+//! ```
+//!
+//! The first notification turns the answer into a stream of events; without one it is plain JSON.
+//! Progress is sent only if the request has a `progressToken`, a log message only if
+//! [`logging`](ReferenceService::logging) is on and the client wants its level: where the client
+//! wants nothing, these calls do nothing. Otherwise they wait until the notification has left, so
+//! a handler is as slow as its client, and nothing piles up. A message in an array gets its answer
+//! alone.
+//!
+//! The body of the answer drives the handler. A client that closes the stream drops it.
+//!
 //! # Deployment
 //!
 //! - Alone it is a server of the handshake era without any checks. Put it behind
 //!   [`McpLayer`](crate::McpLayer).
 //! - Bodies end at [4 MiB](crate::gate::DEFAULT_BODY_LIMIT), unless a layer has read a longer one,
 //!   and arrays at 1,000 messages.
-//! - Handlers run inside of the response's future: a client that hangs up drops them.
+//! - Handlers run inside of the response's future and body: a client that hangs up drops them.
 //! - Panics are caught by unwinding. With `panic = "abort"` they end the process.
 //!
 //! See [Tools], [Discovery] and [Lifecycle] in the specification.
@@ -101,14 +126,20 @@ mod call;
 mod catch;
 mod dispatch;
 mod future;
+mod handler;
 mod method;
+mod notification;
+mod outlet;
+mod params;
 mod tool;
+mod work;
 
 pub use self::{
     body::AnswerBody,
     call::{MethodCall, ToolCall},
     future::ResponseFuture,
     method::MethodError,
+    notification::{LogLevel, Progress},
     tool::{Tool, ToolError, ToolResult},
 };
 
@@ -161,7 +192,7 @@ impl ReferenceService {
         Fut: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
     {
         let tool = Arc::new(tool);
-        let handler = call::tool_handler(Arc::clone(&tool), handler);
+        let handler = handler::tool(Arc::clone(&tool), handler);
         self.with(|config| config.add_tool(tool, handler))
     }
 
@@ -177,7 +208,7 @@ impl ReferenceService {
         Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
     {
         let name = name.into();
-        let handler = call::method_handler(handler);
+        let handler = handler::method(handler);
         self.with(|config| config.add_method(name, handler))
     }
 
@@ -224,6 +255,21 @@ impl ReferenceService {
         tools.try_fold(ToolHeaders::new(), |headers, tool| {
             headers.tool(tool.name(), tool.input_schema())
         })
+    }
+
+    /// Lets handlers send log messages, and advertises it.
+    ///
+    /// Clients of revision 2026-07-28 get those of the level that their request names, and none
+    /// without. Clients of the handshake era set a level for their session, and this service has no
+    /// sessions: it accepts any known level and sends them everything from `legacy_level` on.
+    ///
+    /// ```
+    /// use mcp_layers::{ServerInfo, reference::{LogLevel, ReferenceService}};
+    ///
+    /// let service = ReferenceService::new(ServerInfo::new("example", "1.0.0")).logging(LogLevel::Warning);
+    /// ```
+    pub fn logging(self, legacy_level: LogLevel) -> Self {
+        self.with(|config| config.set_log_level(legacy_level))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {

@@ -1,6 +1,6 @@
-//! What a handler is called with, and handlers of one type.
+//! What a handler is called with.
 
-use std::{error::Error, future::Future, pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Extensions;
@@ -8,34 +8,76 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    MethodError, Tool, ToolError, ToolResult, answer,
-    catch::{CatchUnwind, Panicked},
+    LogLevel, MethodError, Progress, ToolError,
+    notification::{self, progress_token},
+    outlet::Outlet,
 };
 use crate::message::Message;
 
 /// One `tools/call`.
 #[derive(Clone, Debug)]
-pub struct ToolCall(Call);
+pub struct ToolCall(pub(super) Call);
 
 /// One request of a method that was registered by itself.
 #[derive(Clone, Debug)]
-pub struct MethodCall(Call);
+pub struct MethodCall(pub(super) Call);
 
-/// What both know.
+/// What all calls know.
 #[derive(Clone, Debug)]
-struct Call {
+pub(super) struct Call {
     message: Message,
     extensions: Extensions,
+    outlet: Option<Arc<Outlet>>,
 }
 
-impl ToolCall {
-    pub(super) fn new(message: Message, extensions: Extensions) -> Self {
-        Self(Call {
-            message,
-            extensions,
-        })
-    }
+/// The methods that calls of every kind have.
+macro_rules! common {
+    ($($call:ident),+) => {$(
+        impl $call {
+            /// The JSON text of the request's id.
+            #[must_use]
+            pub fn id(&self) -> &[u8] {
+                self.0.message.id().unwrap_or_default()
+            }
 
+            /// The whole request, as a layer read it: in its era, if there was such a layer.
+            #[must_use]
+            pub fn message(&self) -> &Message {
+                &self.0.message
+            }
+
+            /// What layers have left in the HTTP request, such as the principal that it was
+            /// authenticated for.
+            #[must_use]
+            pub fn extensions(&self) -> &Extensions {
+                &self.0.extensions
+            }
+
+            /// Tells the client how far the handler is, if it wants to know, and waits until that
+            /// has left. See [Streams](super#streams).
+            ///
+            /// What is no further than before, or not finite, is not sent.
+            pub async fn progress(&self, progress: Progress) {
+                self.0.progress(&progress).await;
+            }
+
+            /// Sends a log message, if the client wants those of this level, and waits until it
+            /// has left. See [Streams](super#streams).
+            pub async fn log(&self, level: LogLevel, data: impl Into<Value>) {
+                self.0.log(level, None, data.into()).await;
+            }
+
+            /// Sends a log message that names the part of the server it comes from.
+            pub async fn log_as(&self, logger: &str, level: LogLevel, data: impl Into<Value>) {
+                self.0.log(level, Some(logger), data.into()).await;
+            }
+        }
+    )+};
+}
+
+common!(MethodCall, ToolCall);
+
+impl ToolCall {
     /// The name of the tool.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -58,42 +100,9 @@ impl ToolCall {
     pub fn raw_arguments(&self) -> &[u8] {
         self.0.message.arguments().unwrap_or(b"{}")
     }
-
-    /// The JSON text of the request's id.
-    #[must_use]
-    pub fn id(&self) -> &[u8] {
-        self.0.message.id().unwrap_or_default()
-    }
-
-    /// The whole request, as a layer read it: in its era, if there was such a layer.
-    #[must_use]
-    pub fn message(&self) -> &Message {
-        &self.0.message
-    }
-
-    /// What layers have left in the HTTP request, such as the principal that it was authenticated
-    /// for.
-    #[must_use]
-    pub fn extensions(&self) -> &Extensions {
-        &self.0.extensions
-    }
-
-    /// Asks the user's own validator.
-    fn validate(&self, tool: &Tool, validate: &Validate) -> Result<(), ToolError> {
-        let arguments: Value = self.arguments()?;
-        validate(tool, &arguments)
-            .map_err(|fault| ToolError::invalid(format!("Invalid arguments: {fault}")))
-    }
 }
 
 impl MethodCall {
-    pub(super) fn new(message: Message, extensions: Extensions) -> Self {
-        Self(Call {
-            message,
-            extensions,
-        })
-    }
-
     /// The name of the method.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -115,108 +124,49 @@ impl MethodCall {
     pub fn raw_params(&self) -> &[u8] {
         self.0.message.params().unwrap_or(b"{}")
     }
+}
 
-    /// The JSON text of the request's id.
-    #[must_use]
-    pub fn id(&self) -> &[u8] {
-        self.0.message.id().unwrap_or_default()
+impl Call {
+    pub(super) fn new(message: Message, extensions: Extensions) -> Self {
+        Self {
+            message,
+            extensions,
+            outlet: None,
+        }
     }
 
-    /// The whole request, as a layer read it: in its era, if there was such a layer.
-    #[must_use]
-    pub fn message(&self) -> &Message {
-        &self.0.message
+    /// Lets the handler send what the client wants to hear.
+    // rule R5: progress only where the request has a token
+    pub(super) fn with_outlet(mut self, log_level: Option<LogLevel>) -> Self {
+        let token = self.message.meta().and_then(progress_token);
+        let token = token.map(|token| self.message.body().slice_ref(token));
+        self.outlet = Outlet::new(token, log_level).map(Arc::new);
+        self
     }
 
-    /// What layers have left in the HTTP request, such as the principal that it was authenticated
-    /// for.
-    #[must_use]
-    pub fn extensions(&self) -> &Extensions {
-        &self.0.extensions
+    pub(super) fn outlet(&self) -> Option<&Arc<Outlet>> {
+        self.outlet.as_ref()
     }
-}
 
-/// Resolves to the text of an answer.
-pub(super) type Answering = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
+    /// The id of the request, apart from the call that its handler takes.
+    pub(super) fn answerable_id(&self) -> Bytes {
+        self.message.answerable_id().unwrap_or_default()
+    }
 
-/// Judges the arguments of a tool before its handler sees them.
-pub(super) type Validate = dyn Fn(&Tool, &Value) -> Result<(), String> + Send + Sync;
+    async fn progress(&self, progress: &Progress) {
+        let Some(outlet) = &self.outlet else { return };
+        let Some(token) = outlet.progress_token() else {
+            return;
+        };
+        if progress.value().is_finite() && outlet.advance(progress.value()) {
+            outlet.send(progress.write(token)).await;
+        }
+    }
 
-/// The handler of a tool, whatever its type was.
-pub(super) type ToolHandler = dyn Fn(ToolCall, Option<Arc<Validate>>) -> Answering + Send + Sync;
-
-/// The handler of a method, whatever its type was.
-pub(super) type MethodHandler = dyn Fn(MethodCall) -> Answering + Send + Sync;
-
-// rule R3
-pub(super) fn tool_handler<F, Fut>(tool: Arc<Tool>, handler: F) -> Arc<ToolHandler>
-where
-    F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
-{
-    let handler = Arc::new(handler);
-    Arc::new(move |call, validate| {
-        let (tool, handler) = (Arc::clone(&tool), Arc::clone(&handler));
-        Box::pin(async move {
-            let id = id(&call.0);
-            let result = CatchUnwind::new(async {
-                if let Some(validate) = validate {
-                    call.validate(&tool, &*validate)?;
-                }
-                handler(call).await
-            });
-            let outcome = match result.await {
-                Ok(Ok(result)) => Ok(result),
-                Ok(Err(error)) => error.into_result().map_err(|error| {
-                    report(tool.name(), &*error);
-                    MethodError::anonymous()
-                }),
-                Err(Panicked) => Err(report_panic(tool.name())),
-            };
-            answer::outcome(&id, &outcome.map(ToolResult::into_json))
-        })
-    })
-}
-
-// rule R3
-pub(super) fn method_handler<F, Fut>(handler: F) -> Arc<MethodHandler>
-where
-    F: Fn(MethodCall) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
-{
-    let handler = Arc::new(handler);
-    Arc::new(move |call| {
-        let handler = Arc::clone(&handler);
-        Box::pin(async move {
-            let id = id(&call.0);
-            let name = call.name().to_owned();
-            let result = CatchUnwind::new(async { handler(call).await });
-            let outcome = result
-                .await
-                .unwrap_or_else(|Panicked| Err(report_panic(&name)));
-            if let Some(source) = outcome.as_ref().err().and_then(Error::source) {
-                report(&name, source);
-            }
-            answer::outcome(&id, &outcome)
-        })
-    })
-}
-
-/// The id of a request, apart from the call that its handler takes.
-fn id(call: &Call) -> Bytes {
-    call.message.answerable_id().unwrap_or_default()
-}
-
-/// Tells the operator what the client is not told.
-#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
-fn report(name: &str, error: &(dyn Error + 'static)) {
-    #[cfg(feature = "tracing")]
-    tracing::error!(name, error, "a handler failed");
-}
-
-#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
-fn report_panic(name: &str) -> MethodError {
-    #[cfg(feature = "tracing")]
-    tracing::error!(name, "a handler panicked");
-    MethodError::anonymous()
+    async fn log(&self, level: LogLevel, logger: Option<&str>, data: Value) {
+        let outlet = self.outlet.as_ref();
+        if let Some(outlet) = outlet.filter(|outlet| outlet.wants_log(level)) {
+            outlet.send(notification::log(level, logger, &data)).await;
+        }
+    }
 }

@@ -7,12 +7,15 @@ use http::Extensions;
 use serde_json::{Map, Value, json};
 
 use super::{
-    MethodCall, MethodError, Tool, ToolCall, answer,
-    call::{Answering, MethodHandler, ToolHandler, Validate},
+    LogLevel, MethodCall, MethodError, Tool, ToolCall, answer,
+    call::Call,
+    handler::{MethodHandler, ToolHandler, Validate},
+    params,
+    work::{Answering, Work},
 };
 use crate::{
     envelope::ServerInfo,
-    era::EraRules,
+    era::{EraKind, EraRules},
     json::Cursor,
     message::{Message, MessageKind},
     protocol::{LEGACY_VERSIONS, MODERN_VERSIONS, code, meta, method},
@@ -39,6 +42,8 @@ pub(super) struct Config {
     tool_list: Vec<u8>,
     methods: Vec<(String, Arc<MethodHandler>)>,
     validate: Option<Arc<Validate>>,
+    /// The lowest level that clients of the handshake era get, if messages are logged at all.
+    log_level: Option<LogLevel>,
 }
 
 #[derive(Clone)]
@@ -53,7 +58,7 @@ pub(super) enum Reply {
     Accepted,
     Answer(Vec<u8>),
     /// A handler is at work. An empty text means that nothing is due after all.
-    Later(Answering),
+    Later(Work),
     /// The message can't be understood: an answer with status 400.
     Refused(Vec<u8>),
 }
@@ -67,6 +72,7 @@ impl Config {
             tool_list: Vec::new(),
             methods: Vec::new(),
             validate: None,
+            log_level: None,
         };
         config.encode_tools();
         config
@@ -78,6 +84,10 @@ impl Config {
 
     pub(super) fn set_validate(&mut self, validate: Arc<Validate>) {
         self.validate = Some(validate);
+    }
+
+    pub(super) fn set_log_level(&mut self, level: LogLevel) {
+        self.log_level = Some(level);
     }
 
     pub(super) fn add_tool(&mut self, tool: Arc<Tool>, handler: Arc<ToolHandler>) {
@@ -115,7 +125,7 @@ impl Config {
         };
         match message.kind() {
             MessageKind::Batch => self.receive_batch(&message, extensions),
-            _ => self.reply(message, extensions),
+            _ => self.reply(message, extensions, true),
         }
     }
 
@@ -133,13 +143,13 @@ impl Config {
             return refused("`initialize` stands in an array");
         }
         let config = Arc::clone(self);
-        Reply::Later(Box::pin(async move {
+        let answer: Answering = Box::pin(async move {
             let mut answers = Vec::new();
             for message in messages {
-                let answer = match config.reply(message, extensions.clone()) {
+                let answer = match config.reply(message, extensions.clone(), false) {
                     Reply::Accepted => continue,
                     Reply::Answer(answer) | Reply::Refused(answer) => answer,
-                    Reply::Later(answer) => answer.await,
+                    Reply::Later(work) => work.into_answer().await,
                 };
                 answers.push(if answers.is_empty() { b'[' } else { b',' });
                 answers.extend_from_slice(&answer);
@@ -148,12 +158,13 @@ impl Config {
                 answers.push(b']');
             }
             answers
-        }))
+        });
+        Reply::Later(Work::new(answer, None))
     }
 
-    /// Decides what becomes of one message.
+    /// Decides what becomes of one message. One that stands `alone` can be answered by a stream.
     // rules R1, R3
-    fn reply(&self, message: Message, extensions: Extensions) -> Reply {
+    fn reply(&self, message: Message, extensions: Extensions, alone: bool) -> Reply {
         if !message.is_json() {
             let error = MethodError::new(
                 code::PARSE_ERROR,
@@ -178,21 +189,36 @@ impl Config {
         let (Some(id), Some(method)) = (&id, message.method()) else {
             return Reply::Accepted;
         };
+        let log_level = match self.log_level_for(&message) {
+            Ok(level) => level,
+            Err(error) => return Reply::Answer(answer::failure(Some(id), &error)),
+        };
+        let call = |message| {
+            let call = Call::new(message, extensions);
+            if alone {
+                call.with_outlet(log_level)
+            } else {
+                call
+            }
+        };
         if let Some((_, handler)) = self.methods.iter().find(|(name, _)| name == method) {
-            return Reply::Later(handler(MethodCall::new(message, extensions)));
+            return later(call(message), |call| handler(MethodCall(call)));
         }
         let outcome = match method {
             method::DISCOVER => Ok(self.discover(&message)),
             method::INITIALIZE => self.initialize(&message),
             method::PING => Ok(json!({})),
-            method::TOOLS_LIST if has_cursor(&message) => Err(MethodError::invalid_params(
-                "Invalid params: the tools stand on one page, without a cursor",
-            )),
+            method::SET_LOG_LEVEL if self.log_level.is_some() => set_log_level(&message),
+            method::TOOLS_LIST if params::member(&message, "cursor").is_some() => {
+                Err(MethodError::invalid_params(
+                    "Invalid params: the tools stand on one page, without a cursor",
+                ))
+            }
             method::TOOLS_LIST => return Reply::Answer(answer::encoded(id, &self.tool_list)),
             method::TOOLS_CALL => match self.called_tool(&message) {
                 Ok(handler) => {
-                    let call = ToolCall::new(message, extensions);
-                    return Reply::Later(handler(call, self.validate.clone()));
+                    let validate = self.validate.clone();
+                    return later(call(message), |call| handler(ToolCall(call), validate));
                 }
                 Err(error) => Err(error),
             },
@@ -223,6 +249,23 @@ impl Config {
                 answer::quote(name)
             ))),
         }
+    }
+
+    /// The lowest level of log messages to send with the answer, if any are wanted.
+    // rule R5
+    fn log_level_for(&self, message: &Message) -> Result<Option<LogLevel>, MethodError> {
+        let era = message.resolved().map(|(era, _)| era.kind());
+        let wanted = match (message.log_level(), era) {
+            (Some(level), None | Some(EraKind::Modern)) => {
+                let level = LogLevel::read(level).ok_or_else(|| {
+                    MethodError::invalid_params("Invalid params: the log level is unknown")
+                })?;
+                Some(level)
+            }
+            (None, Some(EraKind::Modern)) => None,
+            _ => self.log_level,
+        };
+        Ok(wanted.filter(|_| self.log_level.is_some()))
     }
 
     // rule R2
@@ -266,7 +309,11 @@ impl Config {
                 || (*method == method::TOOLS_LIST && !self.tools.is_empty())
         });
         let capabilities = backed.map(|(capability, _)| (capability.to_owned(), json!({})));
-        Value::Object(capabilities.collect::<Map<_, _>>())
+        let mut capabilities = capabilities.collect::<Map<_, _>>();
+        if self.log_level.is_some() {
+            capabilities.insert("logging".into(), json!({}));
+        }
+        Value::Object(capabilities)
     }
 }
 
@@ -282,6 +329,20 @@ impl fmt::Debug for Config {
             .field("validates_arguments", &self.validate.is_some())
             .finish_non_exhaustive()
     }
+}
+
+/// Lets a handler work on a call.
+fn later(call: Call, handler: impl FnOnce(Call) -> Answering) -> Reply {
+    let outlet = call.outlet().cloned();
+    Reply::Later(Work::new(handler(call), outlet))
+}
+
+/// Takes a level of the handshake era, which nothing remembers: there are no sessions.
+// rule R5
+fn set_log_level(message: &Message) -> Result<Value, MethodError> {
+    let level = params::member(message, "level").and_then(LogLevel::read);
+    let unknown = || MethodError::invalid_params("Invalid params: the log level is unknown");
+    level.map(|_| json!({})).ok_or_else(unknown)
 }
 
 /// How the layers tell the eras apart, or how they would by default.
@@ -312,18 +373,4 @@ fn elements(batch: &Message) -> Option<Vec<Message>> {
         Ok(())
     });
     (read.is_ok() && count <= BATCH_LIMIT).then_some(messages)
-}
-
-/// Whether `params` has the member `cursor`.
-fn has_cursor(message: &Message) -> bool {
-    let mut found = false;
-    if let Some(params) = message.params() {
-        // Well-formed: it was read before.
-        let _ = Cursor::new(params).object(|cursor, key| {
-            found |= key.is("cursor");
-            cursor.value()?;
-            Ok(())
-        });
-    }
-    found
 }

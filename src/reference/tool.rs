@@ -4,6 +4,8 @@ use std::{borrow::Cow, error::Error, fmt};
 
 use serde_json::{Map, Value, json};
 
+use super::MethodError;
+
 /// A tool as `tools/list` shows it.
 ///
 /// ```
@@ -175,10 +177,10 @@ impl ToolError {
         Self(Kind::Internal(error.into()))
     }
 
-    /// The result to answer with, or what to keep from the client.
-    pub(super) fn into_result(self) -> Result<ToolResult, Box<dyn Error + Send + Sync>> {
+    /// The result to answer with, or the error.
+    pub(super) fn into_result(self) -> Result<ToolResult, MethodError> {
         match self.0 {
-            Kind::Internal(error) => Err(error),
+            Kind::Internal(error) => Err(MethodError::internal(error)),
             Kind::Invalid(message) => Ok(ToolResult::error(message)),
         }
     }

@@ -1,0 +1,100 @@
+//! Handlers of one type, whatever their own was: they answer with text, and keep failures secret.
+
+use std::{error::Error, future::Future, sync::Arc};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    MethodCall, MethodError, Tool, ToolCall, ToolError, ToolResult, answer,
+    catch::{CatchUnwind, Panicked},
+    work::Answering,
+};
+
+/// Judges the arguments of a tool before its handler sees them.
+pub(super) type Validate = dyn Fn(&Tool, &Value) -> Result<(), String> + Send + Sync;
+
+/// The handler of a tool.
+pub(super) type ToolHandler = dyn Fn(ToolCall, Option<Arc<Validate>>) -> Answering + Send + Sync;
+
+/// The handler of a method.
+pub(super) type MethodHandler = dyn Fn(MethodCall) -> Answering + Send + Sync;
+
+pub(super) fn tool<F, Fut>(tool: Arc<Tool>, handler: F) -> Arc<ToolHandler>
+where
+    F: Fn(ToolCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |call, validate| {
+        let (tool, handler) = (Arc::clone(&tool), Arc::clone(&handler));
+        Box::pin(async move {
+            let id = call.0.answerable_id();
+            let result = async {
+                if let Some(validate) = validate {
+                    check(&tool, &call, &*validate)?;
+                }
+                handler(call).await
+            };
+            let outcome = async {
+                let result = result.await.or_else(ToolError::into_result);
+                result.map(ToolResult::into_json)
+            };
+            answer(&id, tool.name(), outcome).await
+        })
+    })
+}
+
+pub(super) fn method<F, Fut>(handler: F) -> Arc<MethodHandler>
+where
+    F: Fn(MethodCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |call| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move {
+            let id = call.0.answerable_id();
+            let name = call.name().to_owned();
+            answer(&id, &name, async { handler(call).await }).await
+        })
+    })
+}
+
+/// Asks the user's own validator.
+fn check(tool: &Tool, call: &ToolCall, validate: &Validate) -> Result<(), ToolError> {
+    let arguments: Value = call.arguments()?;
+    validate(tool, &arguments)
+        .map_err(|fault| ToolError::invalid(format!("Invalid arguments: {fault}")))
+}
+
+/// Lets a handler work, and writes its answer to `id`.
+// rule R3: a failing or panicking handler is -32603 without details
+async fn answer(
+    id: &Bytes,
+    name: &str,
+    handler: impl Future<Output = Result<Value, MethodError>>,
+) -> Vec<u8> {
+    let outcome = match CatchUnwind::new(handler).await {
+        Ok(outcome) => outcome,
+        Err(Panicked) => Err(report_panic(name)),
+    };
+    if let Some(source) = outcome.as_ref().err().and_then(Error::source) {
+        report(name, source);
+    }
+    answer::outcome(id, &outcome)
+}
+
+/// Tells the operator what the client is not told.
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+fn report(name: &str, error: &(dyn Error + 'static)) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(name, error, "a handler failed");
+}
+
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
+fn report_panic(name: &str) -> MethodError {
+    #[cfg(feature = "tracing")]
+    tracing::error!(name, "a handler panicked");
+    MethodError::anonymous()
+}
