@@ -41,6 +41,7 @@ pub(crate) mod method {
     pub(crate) const PING: &str = "ping";
     pub(crate) const TOOLS_CALL: &str = "tools/call";
     pub(crate) const TOOLS_LIST: &str = "tools/list";
+    pub(crate) const PROMPTS_LIST: &str = "prompts/list";
     pub(crate) const PROMPTS_GET: &str = "prompts/get";
     pub(crate) const RESOURCES_READ: &str = "resources/read";
 
@@ -71,7 +72,7 @@ pub(crate) mod method {
     pub(crate) const CACHEABLE: [&str; 6] = [
         DISCOVER,
         TOOLS_LIST,
-        "prompts/list",
+        PROMPTS_LIST,
         "resources/list",
         "resources/templates/list",
         RESOURCES_READ,

@@ -127,25 +127,29 @@ mod catch;
 mod dispatch;
 mod future;
 mod handler;
+mod list;
 mod method;
 mod notification;
 mod outlet;
 mod params;
+mod prompt;
 mod tool;
 mod work;
 
 pub use self::{
     body::AnswerBody,
-    call::{MethodCall, ToolCall},
+    call::{MethodCall, PromptCall, ToolCall},
     future::ResponseFuture,
     method::MethodError,
     notification::{LogLevel, Progress},
+    prompt::{Prompt, PromptArgument, PromptResult},
     tool::{Tool, ToolError, ToolResult},
 };
 
 use std::{
     convert::Infallible,
     future::Future,
+    num::NonZeroUsize,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -196,6 +200,33 @@ impl ReferenceService {
         self.with(|config| config.add_tool(tool, handler))
     }
 
+    /// Adds a prompt. One of the same name is replaced, in its place in the list.
+    ///
+    /// See [`Prompt`] for an example.
+    pub fn prompt<F, Fut>(self, prompt: Prompt, handler: F) -> Self
+    where
+        F: Fn(PromptCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<PromptResult, MethodError>> + Send + 'static,
+    {
+        let handler = handler::of(handler);
+        self.with(|config| config.add_prompt(prompt, handler))
+    }
+
+    /// Shows lists in pages of this many. Without it each list stands on one page.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    ///
+    /// use mcp_layers::{ServerInfo, reference::ReferenceService};
+    ///
+    /// let size = NonZeroUsize::new(50).ok_or("a page of nothing")?;
+    /// let service = ReferenceService::new(ServerInfo::new("example", "1.0.0")).page_size(size);
+    /// # Ok::<_, &str>(())
+    /// ```
+    pub fn page_size(self, size: NonZeroUsize) -> Self {
+        self.with(|config| config.set_page_size(size))
+    }
+
     /// Adds a method. One of the same name is replaced, even one that the service has by itself.
     ///
     /// Notifications need no handler: all of them are accepted.
@@ -208,7 +239,7 @@ impl ReferenceService {
         Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
     {
         let name = name.into();
-        let handler = handler::method(handler);
+        let handler = handler::of(handler);
         self.with(|config| config.add_method(name, handler))
     }
 

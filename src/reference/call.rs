@@ -18,6 +18,10 @@ use crate::message::Message;
 #[derive(Clone, Debug)]
 pub struct ToolCall(pub(super) Call);
 
+/// One `prompts/get`.
+#[derive(Clone, Debug)]
+pub struct PromptCall(pub(super) Call);
+
 /// One request of a method that was registered by itself.
 #[derive(Clone, Debug)]
 pub struct MethodCall(pub(super) Call);
@@ -28,6 +32,11 @@ pub(super) struct Call {
     message: Message,
     extensions: Extensions,
     outlet: Option<Arc<Outlet>>,
+}
+
+/// A call of any kind.
+pub(super) trait AsCall {
+    fn as_call(&self) -> &Call;
 }
 
 /// The methods that calls of every kind have.
@@ -72,10 +81,16 @@ macro_rules! common {
                 self.0.log(level, Some(logger), data.into()).await;
             }
         }
+
+        impl AsCall for $call {
+            fn as_call(&self) -> &Call {
+                &self.0
+            }
+        }
     )+};
 }
 
-common!(MethodCall, ToolCall);
+common!(MethodCall, PromptCall, ToolCall);
 
 impl ToolCall {
     /// The name of the tool.
@@ -93,6 +108,30 @@ impl ToolCall {
     pub fn arguments<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ToolError> {
         serde_json::from_slice(self.raw_arguments())
             .map_err(|error| ToolError::invalid(format!("Invalid arguments: {error}")))
+    }
+
+    /// The JSON text of the arguments: an object, empty if the request has none.
+    #[must_use]
+    pub fn raw_arguments(&self) -> &[u8] {
+        self.0.message.arguments().unwrap_or(b"{}")
+    }
+}
+
+impl PromptCall {
+    /// The name of the prompt.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.message.name().unwrap_or_default()
+    }
+
+    /// The arguments, as a value. Each of them is a string, and none that is required is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`MethodError::invalid_params`] if `T` can't be made of them.
+    pub fn arguments<'a, T: Deserialize<'a>>(&'a self) -> Result<T, MethodError> {
+        serde_json::from_slice(self.raw_arguments())
+            .map_err(|error| MethodError::invalid_params(format!("Invalid arguments: {error}")))
     }
 
     /// The JSON text of the arguments: an object, empty if the request has none.
@@ -151,6 +190,12 @@ impl Call {
     /// The id of the request, apart from the call that its handler takes.
     pub(super) fn answerable_id(&self) -> Bytes {
         self.message.answerable_id().unwrap_or_default()
+    }
+
+    /// What the request is about, for those who read the logs.
+    pub(super) fn subject(&self) -> &str {
+        let message = &self.message;
+        message.name().or(message.method()).unwrap_or_default()
     }
 
     async fn progress(&self, progress: &Progress) {

@@ -1,15 +1,16 @@
 //! From a message to its answer, or to the handler that will give it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, num::NonZeroUsize, sync::Arc};
 
 use bytes::Bytes;
 use http::Extensions;
 use serde_json::{Map, Value, json};
 
 use super::{
-    LogLevel, MethodCall, MethodError, Tool, ToolCall, answer,
+    LogLevel, MethodCall, MethodError, Prompt, PromptCall, Tool, ToolCall, answer,
     call::Call,
-    handler::{MethodHandler, ToolHandler, Validate},
+    handler::{Handler, ToolHandler, Validate},
+    list::{List, Listed},
     params,
     work::{Answering, Work},
 };
@@ -27,7 +28,7 @@ const BATCH_LIMIT: usize = 1_000;
 /// Capabilities, and the method whose handler backs each.
 const CAPABILITIES: [(&str, &str); 4] = [
     ("completions", "completion/complete"),
-    ("prompts", "prompts/list"),
+    ("prompts", method::PROMPTS_LIST),
     ("resources", "resources/list"),
     ("tools", method::TOOLS_LIST),
 ];
@@ -37,19 +38,12 @@ const CAPABILITIES: [(&str, &str); 4] = [
 pub(super) struct Config {
     server: ServerInfo,
     instructions: Option<String>,
-    tools: Vec<Registered>,
-    /// The result of `tools/list`, as JSON text.
-    tool_list: Vec<u8>,
-    methods: Vec<(String, Arc<MethodHandler>)>,
+    tools: List<Tool>,
+    prompts: List<Prompt>,
+    methods: Vec<(String, Arc<Handler<MethodCall>>)>,
     validate: Option<Arc<Validate>>,
     /// The lowest level that clients of the handshake era get, if messages are logged at all.
     log_level: Option<LogLevel>,
-}
-
-#[derive(Clone)]
-struct Registered {
-    tool: Arc<Tool>,
-    handler: Arc<ToolHandler>,
 }
 
 /// What becomes of a message.
@@ -65,17 +59,15 @@ pub(super) enum Reply {
 
 impl Config {
     pub(super) fn new(server: ServerInfo) -> Self {
-        let mut config = Self {
+        Self {
             server,
             instructions: None,
-            tools: Vec::new(),
-            tool_list: Vec::new(),
+            tools: List::default(),
+            prompts: List::default(),
             methods: Vec::new(),
             validate: None,
             log_level: None,
-        };
-        config.encode_tools();
-        config
+        }
     }
 
     pub(super) fn set_instructions(&mut self, instructions: String) {
@@ -90,31 +82,26 @@ impl Config {
         self.log_level = Some(level);
     }
 
-    pub(super) fn add_tool(&mut self, tool: Arc<Tool>, handler: Arc<ToolHandler>) {
-        let mut others = self.tools.iter_mut();
-        let same = others.find(|other| other.tool.name() == tool.name());
-        let registered = Registered { tool, handler };
-        match same {
-            Some(same) => *same = registered,
-            None => self.tools.push(registered),
-        }
-        self.encode_tools();
+    pub(super) fn set_page_size(&mut self, size: NonZeroUsize) {
+        self.tools.set_page_size(size);
+        self.prompts.set_page_size(size);
     }
 
-    pub(super) fn add_method(&mut self, name: String, handler: Arc<MethodHandler>) {
+    pub(super) fn add_tool(&mut self, tool: Arc<Tool>, handler: Arc<ToolHandler>) {
+        self.tools.add(tool, handler);
+    }
+
+    pub(super) fn add_prompt(&mut self, prompt: Prompt, handler: Arc<Handler<PromptCall>>) {
+        self.prompts.add(Arc::new(prompt), handler);
+    }
+
+    pub(super) fn add_method(&mut self, name: String, handler: Arc<Handler<MethodCall>>) {
         self.methods.retain(|(other, _)| *other != name);
         self.methods.push((name, handler));
     }
 
-    // rule R3: in insertion order, encoded once
     pub(super) fn tools(&self) -> impl Iterator<Item = &Tool> {
-        self.tools.iter().map(|it| &*it.tool)
-    }
-
-    fn encode_tools(&mut self) {
-        let tools = self.tools.iter().map(|it| it.tool.to_json());
-        let list = json!({ "tools": tools.collect::<Value>() });
-        self.tool_list = list.to_string().into_bytes();
+        self.tools.iter().map(|entry| &*entry.item)
     }
 
     /// Decides what becomes of a body.
@@ -204,22 +191,25 @@ impl Config {
         if let Some((_, handler)) = self.methods.iter().find(|(name, _)| name == method) {
             return later(call(message), |call| handler(MethodCall(call)));
         }
+        let cursor = || params::member(&message, "cursor");
         let outcome = match method {
             method::DISCOVER => Ok(self.discover(&message)),
             method::INITIALIZE => self.initialize(&message),
             method::PING => Ok(json!({})),
             method::SET_LOG_LEVEL if self.log_level.is_some() => set_log_level(&message),
-            method::TOOLS_LIST if params::member(&message, "cursor").is_some() => {
-                Err(MethodError::invalid_params(
-                    "Invalid params: the tools stand on one page, without a cursor",
-                ))
-            }
-            method::TOOLS_LIST => return Reply::Answer(answer::encoded(id, &self.tool_list)),
+            method::TOOLS_LIST => return list(id, &self.tools, cursor()),
             method::TOOLS_CALL => match self.called_tool(&message) {
                 Ok(handler) => {
                     let validate = self.validate.clone();
                     return later(call(message), |call| handler(ToolCall(call), validate));
                 }
+                Err(error) => Err(error),
+            },
+            method::PROMPTS_LIST if !self.prompts.is_empty() => {
+                return list(id, &self.prompts, cursor());
+            }
+            method::PROMPTS_GET if !self.prompts.is_empty() => match self.asked_prompt(&message) {
+                Ok(handler) => return later(call(message), |call| handler(PromptCall(call))),
                 Err(error) => Err(error),
             },
             other => Err(MethodError::new(
@@ -242,13 +232,23 @@ impl Config {
                 "Invalid params: `arguments` is not an object",
             ));
         }
-        match self.tools.iter().find(|it| it.tool.name() == name) {
-            Some(registered) => Ok(&registered.handler),
-            None => Err(MethodError::invalid_params(format!(
-                "Unknown tool: {}",
-                answer::quote(name)
-            ))),
+        match self.tools.find(name) {
+            Some(entry) => Ok(&entry.handler),
+            None => Err(unknown("tool", name)),
         }
+    }
+
+    // rule R5
+    fn asked_prompt(&self, message: &Message) -> Result<&Arc<Handler<PromptCall>>, MethodError> {
+        let Some(name) = message.name() else {
+            return Err(MethodError::invalid_params(
+                "Invalid params: `name` is not a string",
+            ));
+        };
+        let entry = self.prompts.find(name);
+        let entry = entry.ok_or_else(|| unknown("prompt", name))?;
+        entry.item.check(message.arguments())?;
+        Ok(&entry.handler)
     }
 
     /// The lowest level of log messages to send with the answer, if any are wanted.
@@ -303,10 +303,14 @@ impl Config {
     /// What a registered handler backs, and nothing else.
     // rule R1
     fn capabilities(&self) -> Value {
-        let backed = CAPABILITIES.into_iter().filter(|(_, method)| {
+        let backed = CAPABILITIES.into_iter().filter(|(capability, method)| {
             let mut methods = self.methods.iter();
-            methods.any(|(name, _)| name == method)
-                || (*method == method::TOOLS_LIST && !self.tools.is_empty())
+            let registered = match *capability {
+                "prompts" => !self.prompts.is_empty(),
+                "tools" => !self.tools.is_empty(),
+                _ => false,
+            };
+            registered || methods.any(|(name, _)| name == method)
         });
         let capabilities = backed.map(|(capability, _)| (capability.to_owned(), json!({})));
         let mut capabilities = capabilities.collect::<Map<_, _>>();
@@ -319,16 +323,29 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tools = self.tools.iter().map(|it| it.tool.name());
         let methods = self.methods.iter().map(|(name, _)| name);
         f.debug_struct("Config")
             .field("server", &self.server)
             .field("instructions", &self.instructions)
-            .field("tools", &tools.collect::<Vec<_>>())
+            .field("tools", &self.tools)
+            .field("prompts", &self.prompts)
             .field("methods", &methods.collect::<Vec<_>>())
             .field("validates_arguments", &self.validate.is_some())
             .finish_non_exhaustive()
     }
+}
+
+/// Shows a page of a list.
+fn list<T: Listed>(id: &[u8], list: &List<T>, cursor: Option<&[u8]>) -> Reply {
+    Reply::Answer(match list.page(cursor) {
+        Ok(page) => answer::encoded(id, page),
+        Err(error) => answer::failure(Some(id), &error),
+    })
+}
+
+fn unknown(what: &str, name: &str) -> MethodError {
+    let name = answer::quote(name);
+    MethodError::invalid_params(format!("Unknown {what}: {name}"))
 }
 
 /// Lets a handler work on a call.

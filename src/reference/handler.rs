@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    MethodCall, MethodError, Tool, ToolCall, ToolError, ToolResult, answer,
+    MethodError, Tool, ToolCall, ToolError, ToolResult, answer,
+    call::AsCall,
     catch::{CatchUnwind, Panicked},
     work::Answering,
 };
@@ -17,8 +18,20 @@ pub(super) type Validate = dyn Fn(&Tool, &Value) -> Result<(), String> + Send + 
 /// The handler of a tool.
 pub(super) type ToolHandler = dyn Fn(ToolCall, Option<Arc<Validate>>) -> Answering + Send + Sync;
 
-/// The handler of a method.
-pub(super) type MethodHandler = dyn Fn(MethodCall) -> Answering + Send + Sync;
+/// The handler of any other call.
+pub(super) type Handler<C> = dyn Fn(C) -> Answering + Send + Sync;
+
+/// What a handler makes, when all goes well.
+pub(super) trait Outcome {
+    /// The result to answer with.
+    fn into_json(self) -> Value;
+}
+
+impl Outcome for Value {
+    fn into_json(self) -> Value {
+        self
+    }
+}
 
 pub(super) fn tool<F, Fut>(tool: Arc<Tool>, handler: F) -> Arc<ToolHandler>
 where
@@ -45,18 +58,21 @@ where
     })
 }
 
-pub(super) fn method<F, Fut>(handler: F) -> Arc<MethodHandler>
+pub(super) fn of<C, F, Fut, R>(handler: F) -> Arc<Handler<C>>
 where
-    F: Fn(MethodCall) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
+    C: AsCall + Send + 'static,
+    F: Fn(C) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, MethodError>> + Send + 'static,
+    R: Outcome,
 {
     let handler = Arc::new(handler);
-    Arc::new(move |call| {
+    Arc::new(move |call: C| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            let id = call.0.answerable_id();
-            let name = call.name().to_owned();
-            answer(&id, &name, async { handler(call).await }).await
+            let id = call.as_call().answerable_id();
+            let name = call.as_call().subject().to_owned();
+            let outcome = async { handler(call).await.map(Outcome::into_json) };
+            answer(&id, &name, outcome).await
         })
     })
 }

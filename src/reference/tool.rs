@@ -4,7 +4,11 @@ use std::{borrow::Cow, error::Error, fmt};
 
 use serde_json::{Map, Value, json};
 
-use super::MethodError;
+use super::{
+    MethodError,
+    handler::{Outcome, ToolHandler},
+    list::Listed,
+};
 
 /// A tool as `tools/list` shows it.
 ///
@@ -80,8 +84,18 @@ impl Tool {
         self.others.insert(key.into(), value);
         self
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
+impl Listed for Tool {
+    type Handler = ToolHandler;
+
+    const MEMBER: &'static str = "tools";
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+
+    fn to_json(&self) -> Value {
         let mut tool = self.others.clone();
         tool.insert("name".into(), self.name.clone().into());
         tool.insert("inputSchema".into(), self.input_schema.clone());
@@ -140,8 +154,10 @@ impl ToolResult {
         self.content.push(block);
         self
     }
+}
 
-    pub(super) fn into_json(self) -> Value {
+impl Outcome for ToolResult {
+    fn into_json(self) -> Value {
         let mut result = Map::new();
         result.insert("content".into(), self.content.into());
         if let Some(structured) = self.structured {
