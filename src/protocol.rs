@@ -43,6 +43,8 @@ pub(crate) mod method {
     pub(crate) const TOOLS_LIST: &str = "tools/list";
     pub(crate) const PROMPTS_LIST: &str = "prompts/list";
     pub(crate) const PROMPTS_GET: &str = "prompts/get";
+    pub(crate) const RESOURCES_LIST: &str = "resources/list";
+    pub(crate) const TEMPLATES_LIST: &str = "resources/templates/list";
     pub(crate) const RESOURCES_READ: &str = "resources/read";
 
     /// Whether `method` is one of a notification.
@@ -73,8 +75,8 @@ pub(crate) mod method {
         DISCOVER,
         TOOLS_LIST,
         PROMPTS_LIST,
-        "resources/list",
-        "resources/templates/list",
+        RESOURCES_LIST,
+        TEMPLATES_LIST,
         RESOURCES_READ,
     ];
 }

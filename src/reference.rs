@@ -133,16 +133,20 @@ mod notification;
 mod outlet;
 mod params;
 mod prompt;
+mod resource;
+mod template;
 mod tool;
 mod work;
 
 pub use self::{
     body::AnswerBody,
-    call::{MethodCall, PromptCall, ToolCall},
+    call::{MethodCall, PromptCall, ResourceCall, ToolCall},
     future::ResponseFuture,
     method::MethodError,
     notification::{LogLevel, Progress},
     prompt::{Prompt, PromptArgument, PromptResult},
+    resource::{Resource, ResourceContents, ResourceResult},
+    template::{InvalidTemplate, ResourceTemplate},
     tool::{Tool, ToolError, ToolResult},
 };
 
@@ -210,6 +214,31 @@ impl ReferenceService {
     {
         let handler = handler::of(handler);
         self.with(|config| config.add_prompt(prompt, handler))
+    }
+
+    /// Adds a resource. One at the same URI is replaced, in its place in the list.
+    ///
+    /// See [`Resource`] for an example.
+    pub fn resource<F, Fut>(self, resource: Resource, handler: F) -> Self
+    where
+        F: Fn(ResourceCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ResourceResult, MethodError>> + Send + 'static,
+    {
+        let handler = handler::resource(resource.content_type(), handler);
+        self.with(|config| config.add_resource(resource, handler))
+    }
+
+    /// Adds a template, which reads what no resource stands for. The first that matches wins; the
+    /// same one again is replaced, in its place in the list.
+    ///
+    /// See [`ResourceTemplate`] for an example.
+    pub fn resource_template<F, Fut>(self, template: ResourceTemplate, handler: F) -> Self
+    where
+        F: Fn(ResourceCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ResourceResult, MethodError>> + Send + 'static,
+    {
+        let handler = handler::resource(template.content_type(), handler);
+        self.with(|config| config.add_template(template, handler))
     }
 
     /// Shows lists in pages of this many. Without it each list stands on one page.

@@ -7,15 +7,24 @@ use std::num::NonZeroUsize;
 
 use mcp_layers::{
     McpLayer, ServerInfo,
-    reference::{Prompt, PromptResult, ReferenceService, Tool, ToolResult},
+    reference::{
+        Prompt, PromptResult, ReferenceService, Resource, ResourceResult, ResourceTemplate, Tool,
+        ToolResult,
+    },
 };
 use serde_json::{Value, json};
 use support::{ask, ask_modern};
 use tower::Layer;
 
-const LISTS: [(&str, &str, &str); 2] = [
+const LISTS: [(&str, &str, &str); 4] = [
     ("tools/list", "tools", "name"),
     ("prompts/list", "prompts", "name"),
+    ("resources/list", "resources", "uri"),
+    (
+        "resources/templates/list",
+        "resourceTemplates",
+        "uriTemplate",
+    ),
 ];
 
 fn server() -> ServerInfo {
@@ -32,12 +41,18 @@ fn service(count: usize, size: Option<usize>) -> ReferenceService {
                 service = service.page_size(NonZeroUsize::new(size).unwrap());
             }
         }
-        let name = format!("x://\"é{number}\"");
+        let name = format!("x://\"\\{number}\"");
         service = service
             .tool(Tool::new(&*name, json!({ "type": "object" })), |_| async {
                 Ok(ToolResult::default())
             })
-            .prompt(Prompt::new(&*name), |_| async { Ok(PromptResult::new()) });
+            .prompt(Prompt::new(&*name), |_| async { Ok(PromptResult::new()) })
+            .resource(Resource::new(&*name, ""), |_| async {
+                Ok(ResourceResult::new())
+            })
+            .resource_template(ResourceTemplate::new(&*name, "").unwrap(), |_| async {
+                Ok(ResourceResult::new())
+            });
     }
     service
 }
@@ -87,7 +102,7 @@ async fn all_pages_together_are_the_list() {
             let (pages, cursors) = pages(&service(count, size), list).await;
             let found: Vec<_> = pages.iter().map(Vec::len).collect();
             assert_eq!(found, lengths, "{list:?} {count} {size:?}");
-            let expected = (0..count).map(|number| format!("x://\"é{number}\""));
+            let expected = (0..count).map(|number| format!("x://\"\\{number}\""));
             assert_eq!(pages.concat(), expected.collect::<Vec<_>>());
             for cursor in cursors {
                 let bytes = cursor.as_str().unwrap().bytes();
@@ -124,9 +139,9 @@ async fn a_cursor_that_was_not_given_out_is_invalid_params() {
             json!(format!("{good}A")),
             json!(&good[1..]),
             json!(format!(" {good}")),
-            json!(encode("x://\"é0\"")),
-            json!(encode("x://\"é1\"")),
-            json!(encode("x://\"é9\"")),
+            json!(encode("x://\"\\0\"")),
+            json!(encode("x://\"\\1\"")),
+            json!(encode("x://\"\\9\"")),
             json!("x".repeat(100_000)),
             json!(null),
             json!(2),
@@ -148,7 +163,7 @@ async fn a_cursor_of_other_pages_is_refused_and_never_skips() {
     assert_eq!(answer["error"]["code"], -32602);
     // where a page begins at the same item, it is that page
     let answer = ask(&service(6, Some(2)), "tools/list", &params(cursors.last())).await;
-    assert_eq!(answer["result"]["tools"][0]["name"], "x://\"é4\"");
+    assert_eq!(answer["result"]["tools"][0]["name"], "x://\"\\4\"");
 }
 
 // rules R5, V1, V2

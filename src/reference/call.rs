@@ -22,6 +22,13 @@ pub struct ToolCall(pub(super) Call);
 #[derive(Clone, Debug)]
 pub struct PromptCall(pub(super) Call);
 
+/// One `resources/read`.
+#[derive(Clone, Debug)]
+pub struct ResourceCall(pub(super) Call, pub(super) Variables);
+
+/// The names and values of the variables in a URI.
+pub(super) type Variables = Vec<(String, String)>;
+
 /// One request of a method that was registered by itself.
 #[derive(Clone, Debug)]
 pub struct MethodCall(pub(super) Call);
@@ -90,7 +97,7 @@ macro_rules! common {
     )+};
 }
 
-common!(MethodCall, PromptCall, ToolCall);
+common!(MethodCall, PromptCall, ResourceCall, ToolCall);
 
 impl ToolCall {
     /// The name of the tool.
@@ -138,6 +145,28 @@ impl PromptCall {
     #[must_use]
     pub fn raw_arguments(&self) -> &[u8] {
         self.0.message.arguments().unwrap_or(b"{}")
+    }
+}
+
+impl ResourceCall {
+    /// The URI of the resource.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        self.0.message.name().unwrap_or_default()
+    }
+
+    /// What stands in the URI for this variable of the template, without percent-encoding.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let mut variables = self.1.iter();
+        let (_, value) = variables.find(|(variable, _)| variable == name)?;
+        Some(value)
+    }
+
+    /// There is no such resource: -32602, with the URI.
+    #[must_use]
+    pub fn not_found(&self) -> MethodError {
+        MethodError::resource_not_found(self.uri())
     }
 }
 

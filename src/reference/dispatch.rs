@@ -7,8 +7,9 @@ use http::Extensions;
 use serde_json::{Map, Value, json};
 
 use super::{
-    LogLevel, MethodCall, MethodError, Prompt, PromptCall, Tool, ToolCall, answer,
-    call::Call,
+    LogLevel, MethodCall, MethodError, Prompt, PromptCall, Resource, ResourceCall,
+    ResourceTemplate, Tool, ToolCall, answer,
+    call::{Call, Variables},
     handler::{Handler, ToolHandler, Validate},
     list::{List, Listed},
     params,
@@ -29,7 +30,7 @@ const BATCH_LIMIT: usize = 1_000;
 const CAPABILITIES: [(&str, &str); 4] = [
     ("completions", "completion/complete"),
     ("prompts", method::PROMPTS_LIST),
-    ("resources", "resources/list"),
+    ("resources", method::RESOURCES_LIST),
     ("tools", method::TOOLS_LIST),
 ];
 
@@ -40,6 +41,8 @@ pub(super) struct Config {
     instructions: Option<String>,
     tools: List<Tool>,
     prompts: List<Prompt>,
+    resources: List<Resource>,
+    templates: List<ResourceTemplate>,
     methods: Vec<(String, Arc<Handler<MethodCall>>)>,
     validate: Option<Arc<Validate>>,
     /// The lowest level that clients of the handshake era get, if messages are logged at all.
@@ -64,6 +67,8 @@ impl Config {
             instructions: None,
             tools: List::default(),
             prompts: List::default(),
+            resources: List::default(),
+            templates: List::default(),
             methods: Vec::new(),
             validate: None,
             log_level: None,
@@ -85,6 +90,8 @@ impl Config {
     pub(super) fn set_page_size(&mut self, size: NonZeroUsize) {
         self.tools.set_page_size(size);
         self.prompts.set_page_size(size);
+        self.resources.set_page_size(size);
+        self.templates.set_page_size(size);
     }
 
     pub(super) fn add_tool(&mut self, tool: Arc<Tool>, handler: Arc<ToolHandler>) {
@@ -93,6 +100,18 @@ impl Config {
 
     pub(super) fn add_prompt(&mut self, prompt: Prompt, handler: Arc<Handler<PromptCall>>) {
         self.prompts.add(Arc::new(prompt), handler);
+    }
+
+    pub(super) fn add_resource(&mut self, resource: Resource, handler: Arc<Handler<ResourceCall>>) {
+        self.resources.add(Arc::new(resource), handler);
+    }
+
+    pub(super) fn add_template(
+        &mut self,
+        template: ResourceTemplate,
+        handler: Arc<Handler<ResourceCall>>,
+    ) {
+        self.templates.add(Arc::new(template), handler);
     }
 
     pub(super) fn add_method(&mut self, name: String, handler: Arc<Handler<MethodCall>>) {
@@ -212,6 +231,18 @@ impl Config {
                 Ok(handler) => return later(call(message), |call| handler(PromptCall(call))),
                 Err(error) => Err(error),
             },
+            method::RESOURCES_LIST if self.has_resources() => {
+                return list(id, &self.resources, cursor());
+            }
+            method::TEMPLATES_LIST if self.has_resources() => {
+                return list(id, &self.templates, cursor());
+            }
+            method::RESOURCES_READ if self.has_resources() => match self.read_resource(&message) {
+                Ok((handler, variables)) => {
+                    return later(call(message), |call| handler(ResourceCall(call, variables)));
+                }
+                Err(error) => Err(error),
+            },
             other => Err(MethodError::new(
                 code::METHOD_NOT_FOUND,
                 format!("Method not found: {}", answer::quote(other)),
@@ -249,6 +280,30 @@ impl Config {
         let entry = entry.ok_or_else(|| unknown("prompt", name))?;
         entry.item.check(message.arguments())?;
         Ok(&entry.handler)
+    }
+
+    fn has_resources(&self) -> bool {
+        !self.resources.is_empty() || !self.templates.is_empty()
+    }
+
+    /// The handler that reads a resource, and the variables of its template.
+    // rule R5
+    fn read_resource(
+        &self,
+        message: &Message,
+    ) -> Result<(&Arc<Handler<ResourceCall>>, Variables), MethodError> {
+        let Some(uri) = message.name() else {
+            return Err(MethodError::invalid_params(
+                "Invalid params: `uri` is not a string",
+            ));
+        };
+        if let Some(entry) = self.resources.find(uri) {
+            return Ok((&entry.handler, Vec::new()));
+        }
+        let mut templates = self.templates.iter();
+        templates
+            .find_map(|entry| Some((&entry.handler, entry.item.variables(uri)?)))
+            .ok_or_else(|| MethodError::resource_not_found(uri))
     }
 
     /// The lowest level of log messages to send with the answer, if any are wanted.
@@ -307,6 +362,7 @@ impl Config {
             let mut methods = self.methods.iter();
             let registered = match *capability {
                 "prompts" => !self.prompts.is_empty(),
+                "resources" => self.has_resources(),
                 "tools" => !self.tools.is_empty(),
                 _ => false,
             };
@@ -329,6 +385,8 @@ impl fmt::Debug for Config {
             .field("instructions", &self.instructions)
             .field("tools", &self.tools)
             .field("prompts", &self.prompts)
+            .field("resources", &self.resources)
+            .field("templates", &self.templates)
             .field("methods", &methods.collect::<Vec<_>>())
             .field("validates_arguments", &self.validate.is_some())
             .finish_non_exhaustive()

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    MethodError, Tool, ToolCall, ToolError, ToolResult, answer,
+    MethodError, ResourceCall, ResourceResult, Tool, ToolCall, ToolError, ToolResult, answer,
     call::AsCall,
     catch::{CatchUnwind, Panicked},
     work::Answering,
@@ -74,6 +74,22 @@ where
             let outcome = async { handler(call).await.map(Outcome::into_json) };
             answer(&id, &name, outcome).await
         })
+    })
+}
+
+pub(super) fn resource<F, Fut>(mime_type: Option<&str>, handler: F) -> Arc<Handler<ResourceCall>>
+where
+    F: Fn(ResourceCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ResourceResult, MethodError>> + Send + 'static,
+{
+    let mime_type: Option<Arc<str>> = mime_type.map(Into::into);
+    of(move |call: ResourceCall| {
+        let (uri, mime_type) = (call.uri().to_owned(), mime_type.clone());
+        let result = handler(call);
+        async move {
+            let result = result.await?;
+            Ok(result.complete(&uri, mime_type.as_deref()))
+        }
     })
 }
 
