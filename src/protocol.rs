@@ -41,6 +41,7 @@ pub(crate) mod method {
     pub(crate) const PING: &str = "ping";
     pub(crate) const TOOLS_CALL: &str = "tools/call";
     pub(crate) const TOOLS_LIST: &str = "tools/list";
+    pub(crate) const COMPLETE: &str = "completion/complete";
     pub(crate) const PROMPTS_LIST: &str = "prompts/list";
     pub(crate) const PROMPTS_GET: &str = "prompts/get";
     pub(crate) const RESOURCES_LIST: &str = "resources/list";

@@ -124,6 +124,7 @@ mod answer;
 mod body;
 mod call;
 mod catch;
+mod completion;
 mod dispatch;
 mod future;
 mod handler;
@@ -140,7 +141,8 @@ mod work;
 
 pub use self::{
     body::AnswerBody,
-    call::{MethodCall, PromptCall, ResourceCall, ToolCall},
+    call::{CompletionCall, MethodCall, PromptCall, ResourceCall, ToolCall},
+    completion::{Completion, CompletionRef},
     future::ResponseFuture,
     method::MethodError,
     notification::{LogLevel, Progress},
@@ -239,6 +241,18 @@ impl ReferenceService {
     {
         let handler = handler::resource(template.content_type(), handler);
         self.with(|config| config.add_template(template, handler))
+    }
+
+    /// Suggests values for the arguments of prompts and the variables of templates.
+    ///
+    /// See [`Completion`] for an example.
+    pub fn completion<F, Fut>(self, handler: F) -> Self
+    where
+        F: Fn(CompletionCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Completion, MethodError>> + Send + 'static,
+    {
+        let handler = handler::of(handler);
+        self.with(|config| config.set_completion(handler))
     }
 
     /// Shows lists in pages of this many. Without it each list stands on one page.

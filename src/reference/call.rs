@@ -8,9 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    LogLevel, MethodError, Progress, ToolError,
+    CompletionRef, LogLevel, MethodError, Progress, ToolError,
+    completion::Completing,
     notification::{self, progress_token},
     outlet::Outlet,
+    params,
 };
 use crate::message::Message;
 
@@ -28,6 +30,10 @@ pub struct ResourceCall(pub(super) Call, pub(super) Variables);
 
 /// The names and values of the variables in a URI.
 pub(super) type Variables = Vec<(String, String)>;
+
+/// One `completion/complete`.
+#[derive(Clone, Debug)]
+pub struct CompletionCall(pub(super) Call, pub(super) Completing);
 
 /// One request of a method that was registered by itself.
 #[derive(Clone, Debug)]
@@ -97,7 +103,13 @@ macro_rules! common {
     )+};
 }
 
-common!(MethodCall, PromptCall, ResourceCall, ToolCall);
+common!(
+    CompletionCall,
+    MethodCall,
+    PromptCall,
+    ResourceCall,
+    ToolCall
+);
 
 impl ToolCall {
     /// The name of the tool.
@@ -167,6 +179,33 @@ impl ResourceCall {
     #[must_use]
     pub fn not_found(&self) -> MethodError {
         MethodError::resource_not_found(self.uri())
+    }
+}
+
+impl CompletionCall {
+    /// What the argument belongs to: something that is registered.
+    #[must_use]
+    pub fn reference(&self) -> &CompletionRef {
+        &self.1.reference
+    }
+
+    /// The name of the argument to complete.
+    #[must_use]
+    pub fn argument(&self) -> &str {
+        &self.1.argument
+    }
+
+    /// What was written so far.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.1.value
+    }
+
+    /// The value that another argument has already got.
+    #[must_use]
+    pub fn resolved(&self, argument: &str) -> Option<String> {
+        let context = params::member(&self.0.message, "context")?;
+        params::string_in(params::member_of(context, "arguments")?, argument)
     }
 }
 

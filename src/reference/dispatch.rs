@@ -7,9 +7,10 @@ use http::Extensions;
 use serde_json::{Map, Value, json};
 
 use super::{
-    LogLevel, MethodCall, MethodError, Prompt, PromptCall, Resource, ResourceCall,
-    ResourceTemplate, Tool, ToolCall, answer,
+    CompletionCall, CompletionRef, LogLevel, MethodCall, MethodError, Prompt, PromptCall, Resource,
+    ResourceCall, ResourceTemplate, Tool, ToolCall, answer,
     call::{Call, Variables},
+    completion::Completing,
     handler::{Handler, ToolHandler, Validate},
     list::{List, Listed},
     params,
@@ -28,7 +29,7 @@ const BATCH_LIMIT: usize = 1_000;
 
 /// Capabilities, and the method whose handler backs each.
 const CAPABILITIES: [(&str, &str); 4] = [
-    ("completions", "completion/complete"),
+    ("completions", method::COMPLETE),
     ("prompts", method::PROMPTS_LIST),
     ("resources", method::RESOURCES_LIST),
     ("tools", method::TOOLS_LIST),
@@ -43,6 +44,7 @@ pub(super) struct Config {
     prompts: List<Prompt>,
     resources: List<Resource>,
     templates: List<ResourceTemplate>,
+    completion: Option<Arc<Handler<CompletionCall>>>,
     methods: Vec<(String, Arc<Handler<MethodCall>>)>,
     validate: Option<Arc<Validate>>,
     /// The lowest level that clients of the handshake era get, if messages are logged at all.
@@ -69,6 +71,7 @@ impl Config {
             prompts: List::default(),
             resources: List::default(),
             templates: List::default(),
+            completion: None,
             methods: Vec::new(),
             validate: None,
             log_level: None,
@@ -112,6 +115,10 @@ impl Config {
         handler: Arc<Handler<ResourceCall>>,
     ) {
         self.templates.add(Arc::new(template), handler);
+    }
+
+    pub(super) fn set_completion(&mut self, handler: Arc<Handler<CompletionCall>>) {
+        self.completion = Some(handler);
     }
 
     pub(super) fn add_method(&mut self, name: String, handler: Arc<Handler<MethodCall>>) {
@@ -207,7 +214,7 @@ impl Config {
                 call
             }
         };
-        if let Some((_, handler)) = self.methods.iter().find(|(name, _)| name == method) {
+        if let Some(handler) = self.method(method) {
             return later(call(message), |call| handler(MethodCall(call)));
         }
         let cursor = || params::member(&message, "cursor");
@@ -243,10 +250,15 @@ impl Config {
                 }
                 Err(error) => Err(error),
             },
-            other => Err(MethodError::new(
-                code::METHOD_NOT_FOUND,
-                format!("Method not found: {}", answer::quote(other)),
-            )),
+            method::COMPLETE => match self.complete(&message) {
+                Ok((handler, completing)) => {
+                    return later(call(message), |call| {
+                        handler(CompletionCall(call, completing))
+                    });
+                }
+                Err(error) => Err(error),
+            },
+            other => Err(method_not_found(other)),
         };
         Reply::Answer(answer::outcome(id, &outcome))
     }
@@ -306,6 +318,40 @@ impl Config {
             .ok_or_else(|| MethodError::resource_not_found(uri))
     }
 
+    /// The handler of completions, and what it is asked for.
+    // rule R5
+    fn complete(
+        &self,
+        message: &Message,
+    ) -> Result<(&Arc<Handler<CompletionCall>>, Completing), MethodError> {
+        let handler = self.completion.as_ref();
+        let handler = handler.ok_or_else(|| method_not_found(method::COMPLETE))?;
+        let completing = Completing::read(message)?;
+        match &completing.reference {
+            CompletionRef::Prompt(name) => {
+                let known = self.prompts.find(name).is_some();
+                if !known && self.method(method::PROMPTS_GET).is_none() {
+                    return Err(unknown("prompt", name));
+                }
+            }
+            CompletionRef::Resource(uri) => {
+                let known =
+                    self.templates.find(uri).is_some() || self.resources.find(uri).is_some();
+                if !known && self.method(method::RESOURCES_READ).is_none() {
+                    return Err(unknown("resource", uri));
+                }
+            }
+        }
+        Ok((handler, completing))
+    }
+
+    /// The handler of a method that was registered by itself.
+    fn method(&self, method: &str) -> Option<&Arc<Handler<MethodCall>>> {
+        let mut methods = self.methods.iter();
+        let (_, handler) = methods.find(|(name, _)| name == method)?;
+        Some(handler)
+    }
+
     /// The lowest level of log messages to send with the answer, if any are wanted.
     // rule R5
     fn log_level_for(&self, message: &Message) -> Result<Option<LogLevel>, MethodError> {
@@ -359,14 +405,14 @@ impl Config {
     // rule R1
     fn capabilities(&self) -> Value {
         let backed = CAPABILITIES.into_iter().filter(|(capability, method)| {
-            let mut methods = self.methods.iter();
             let registered = match *capability {
+                "completions" => self.completion.is_some(),
                 "prompts" => !self.prompts.is_empty(),
                 "resources" => self.has_resources(),
                 "tools" => !self.tools.is_empty(),
                 _ => false,
             };
-            registered || methods.any(|(name, _)| name == method)
+            registered || self.method(method).is_some()
         });
         let capabilities = backed.map(|(capability, _)| (capability.to_owned(), json!({})));
         let mut capabilities = capabilities.collect::<Map<_, _>>();
@@ -387,6 +433,7 @@ impl fmt::Debug for Config {
             .field("prompts", &self.prompts)
             .field("resources", &self.resources)
             .field("templates", &self.templates)
+            .field("completes", &self.completion.is_some())
             .field("methods", &methods.collect::<Vec<_>>())
             .field("validates_arguments", &self.validate.is_some())
             .finish_non_exhaustive()
@@ -404,6 +451,14 @@ fn list<T: Listed>(id: &[u8], list: &List<T>, cursor: Option<&[u8]>) -> Reply {
 fn unknown(what: &str, name: &str) -> MethodError {
     let name = answer::quote(name);
     MethodError::invalid_params(format!("Unknown {what}: {name}"))
+}
+
+fn method_not_found(method: &str) -> MethodError {
+    let method = answer::quote(method);
+    MethodError::new(
+        code::METHOD_NOT_FOUND,
+        format!("Method not found: {method}"),
+    )
 }
 
 /// Lets a handler work on a call.
