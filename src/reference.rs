@@ -124,6 +124,7 @@ mod answer;
 mod body;
 mod call;
 mod catch;
+mod client;
 mod completion;
 mod dispatch;
 mod future;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     CompletionRef, LogLevel, MethodError, Progress, ToolError,
+    client::{capabilities, declares, missing},
     completion::Completing,
     notification::{self, progress_token},
     outlet::Outlet,
@@ -73,6 +74,38 @@ macro_rules! common {
             #[must_use]
             pub fn extensions(&self) -> &Extensions {
                 &self.0.extensions
+            }
+
+            /// Whether the client declared a capability, such as `["elicitation", "url"]`.
+            ///
+            /// A client of the handshake era declared its capabilities for a session, which this
+            /// service has none of: here it has none.
+            #[must_use]
+            pub fn has_capability(&self, path: &[&str]) -> bool {
+                declares(capabilities(&self.0.message), path)
+            }
+
+            /// Demands a capability.
+            ///
+            /// ```
+            /// use mcp_layers::reference::{ToolCall, ToolError, ToolResult};
+            ///
+            /// async fn log_in(call: ToolCall) -> Result<ToolResult, ToolError> {
+            ///     call.require_capability(&["elicitation", "url"])?;
+            ///     Ok(ToolResult::text("Follow the link"))
+            /// }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// -32021, which names the capability, if the client did not declare it. It becomes the
+            /// answer of a handler that returns it with `?`.
+            pub fn require_capability(&self, path: &[&str]) -> Result<(), MethodError> {
+                if self.has_capability(path) {
+                    Ok(())
+                } else {
+                    Err(missing([path]))
+                }
             }
 
             /// Tells the client how far the handler is, if it wants to know, and waits until that

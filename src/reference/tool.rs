@@ -171,13 +171,15 @@ impl Outcome for ToolResult {
 }
 
 /// Why a tool did not answer.
+///
+/// A [`MethodError`] becomes the error that the client gets: the model is not told of it.
 #[derive(Debug)]
 pub struct ToolError(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Internal(Box<dyn Error + Send + Sync>),
     Invalid(Cow<'static, str>),
+    Method(MethodError),
 }
 
 impl ToolError {
@@ -190,23 +192,29 @@ impl ToolError {
     /// Something failed that is none of the client's business: it is told "Internal error" and
     /// nothing else. With the feature `tracing`, the error is logged.
     pub fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Kind::Internal(error.into()))
+        Self(Kind::Method(MethodError::internal(error)))
     }
 
     /// The result to answer with, or the error.
     pub(super) fn into_result(self) -> Result<ToolResult, MethodError> {
         match self.0 {
-            Kind::Internal(error) => Err(MethodError::internal(error)),
             Kind::Invalid(message) => Ok(ToolResult::error(message)),
+            Kind::Method(error) => Err(error),
         }
+    }
+}
+
+impl From<MethodError> for ToolError {
+    fn from(error: MethodError) -> Self {
+        Self(Kind::Method(error))
     }
 }
 
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Internal(_) => f.write_str("the tool failed"),
             Kind::Invalid(message) => f.write_str(message),
+            Kind::Method(_) => f.write_str("the tool failed"),
         }
     }
 }
@@ -214,8 +222,8 @@ impl fmt::Display for ToolError {
 impl Error for ToolError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.0 {
-            Kind::Internal(error) => Some(&**error),
             Kind::Invalid(_) => None,
+            Kind::Method(error) => Some(error),
         }
     }
 }
