@@ -48,6 +48,12 @@ pub(crate) mod method {
     pub(crate) const TEMPLATES_LIST: &str = "resources/templates/list";
     pub(crate) const RESOURCES_READ: &str = "resources/read";
 
+    /// Methods whose result may ask the client for more input.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
+    #[cfg(feature = "reference")]
+    pub(crate) const ASKING: [&str; 3] = [PROMPTS_GET, RESOURCES_READ, TOOLS_CALL];
+
     /// Whether `method` is one of a notification.
     pub(crate) fn is_notification(method: &str) -> bool {
         method.starts_with("notifications/")

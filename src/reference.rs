@@ -129,6 +129,7 @@ mod completion;
 mod dispatch;
 mod future;
 mod handler;
+mod input;
 mod list;
 mod method;
 mod notification;
@@ -136,6 +137,7 @@ mod outlet;
 mod params;
 mod prompt;
 mod resource;
+mod state;
 mod template;
 mod tool;
 mod work;
@@ -145,10 +147,12 @@ pub use self::{
     call::{CompletionCall, MethodCall, PromptCall, ResourceCall, ToolCall},
     completion::{Completion, CompletionRef},
     future::ResponseFuture,
+    input::{InputRequest, InputRequired},
     method::MethodError,
     notification::{LogLevel, Progress},
     prompt::{Prompt, PromptArgument, PromptResult},
     resource::{Resource, ResourceContents, ResourceResult},
+    state::{InvalidKey, StateError, StateErrorKind, StateSeal},
     template::{InvalidTemplate, ResourceTemplate},
     tool::{Tool, ToolError, ToolResult},
 };
@@ -330,6 +334,13 @@ impl ReferenceService {
         tools.try_fold(ToolHeaders::new(), |headers, tool| {
             headers.tool(tool.name(), tool.input_schema())
         })
+    }
+
+    /// Lets handlers give the client a state to bring back.
+    ///
+    /// See [`StateSeal`] for an example.
+    pub fn state_seal(self, seal: StateSeal) -> Self {
+        self.with(|config| config.set_seal(seal))
     }
 
     /// Lets handlers send log messages, and advertises it.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Extensions;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    CompletionRef, LogLevel, MethodError, Progress, ToolError,
+    CompletionRef, LogLevel, MethodError, Progress, StateError, StateSeal, ToolError, answer,
     client::{capabilities, declares, missing},
     completion::Completing,
     notification::{self, progress_token},
@@ -46,6 +46,7 @@ pub(super) struct Call {
     message: Message,
     extensions: Extensions,
     outlet: Option<Arc<Outlet>>,
+    seal: Option<Arc<StateSeal>>,
 }
 
 /// A call of any kind.
@@ -143,6 +144,52 @@ common!(
     ResourceCall,
     ToolCall
 );
+
+/// The methods of calls whose answer may ask for more input.
+macro_rules! asking {
+    ($($call:ident),+) => {$(
+        impl $call {
+            /// What the client sent when it was [asked](super::InputRequired) under this key.
+            ///
+            /// # Errors
+            ///
+            /// [`MethodError::invalid_params`] if `T` can't be made of it.
+            pub fn input_response<T: DeserializeOwned>(
+                &self,
+                key: &str,
+            ) -> Result<Option<T>, MethodError> {
+                self.0.input_response(key)
+            }
+
+            /// Seals a state, for the next round of this request. See [`StateSeal`].
+            ///
+            /// # Errors
+            ///
+            /// [`MethodError::internal`] if the state is nothing that JSON can write, or if the
+            /// service has no seal.
+            pub fn seal(&self, state: &impl Serialize) -> Result<String, MethodError> {
+                self.0.seal(state)
+            }
+
+            /// The state that this request was given in its last round, if it had one.
+            ///
+            /// # Errors
+            ///
+            /// Its [kind](StateError::kind) is
+            /// [`Malformed`](super::StateErrorKind::Malformed) or
+            /// [`Forged`](super::StateErrorKind::Forged) for what was not sealed by
+            /// [`seal`](Self::seal) for the same principal and request,
+            /// [`Expired`](super::StateErrorKind::Expired) for what is too old,
+            /// [`Unexpected`](super::StateErrorKind::Unexpected) if `T` can't be made of it, and
+            /// [`NoSeal`](super::StateErrorKind::NoSeal) if the service has no seal.
+            pub fn unseal<T: DeserializeOwned>(&self) -> Result<Option<T>, StateError> {
+                self.0.unseal()
+            }
+        }
+    )+};
+}
+
+asking!(PromptCall, ResourceCall, ToolCall);
 
 impl ToolCall {
     /// The name of the tool.
@@ -272,7 +319,13 @@ impl Call {
             message,
             extensions,
             outlet: None,
+            seal: None,
         }
+    }
+
+    pub(super) fn with_seal(mut self, seal: Option<Arc<StateSeal>>) -> Self {
+        self.seal = seal;
+        self
     }
 
     /// Lets the handler send what the client wants to hear.
@@ -286,6 +339,58 @@ impl Call {
 
     pub(super) fn outlet(&self) -> Option<&Arc<Outlet>> {
         self.outlet.as_ref()
+    }
+
+    pub(super) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// Refuses what is no second round.
+    // rule R5
+    pub(super) fn check_retry(message: &Message) -> Result<(), MethodError> {
+        let begins = |name, first: &[u8]| {
+            let member = params::member(message, name);
+            member.is_none_or(|text| text.starts_with(first))
+        };
+        if !begins("inputResponses", b"{") {
+            return Err(MethodError::invalid_params(
+                "Invalid params: `inputResponses` is not an object",
+            ));
+        }
+        if !begins("requestState", b"\"") {
+            return Err(MethodError::invalid_params(
+                "Invalid params: `requestState` is not a string",
+            ));
+        }
+        Ok(())
+    }
+
+    fn input_response<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, MethodError> {
+        let responses = params::member(&self.message, "inputResponses");
+        let Some(response) = responses.and_then(|it| params::member_of(it, key)) else {
+            return Ok(None);
+        };
+        let response = serde_json::from_slice(response);
+        response.map(Some).map_err(|error| {
+            let key = answer::quote(key);
+            MethodError::invalid_params(format!("Invalid params: input response `{key}`: {error}"))
+        })
+    }
+
+    fn seal(&self, state: &impl Serialize) -> Result<String, MethodError> {
+        let seal = self.seal.as_ref().ok_or(StateError::NO_SEAL)?;
+        seal.seal(state, &self.message, &self.extensions)
+    }
+
+    fn unseal<T: DeserializeOwned>(&self) -> Result<Option<T>, StateError> {
+        let Some(state) = params::member(&self.message, "requestState") else {
+            return Ok(None);
+        };
+        let seal = self.seal.as_ref().ok_or(StateError::NO_SEAL)?;
+        // A lone surrogate is nothing that was sealed.
+        let state = params::string(state).unwrap_or_default();
+        let state = seal.unseal(&state, &self.message, &self.extensions);
+        state.map(Some)
     }
 
     /// The id of the request, apart from the call that its handler takes.

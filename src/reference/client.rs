@@ -1,5 +1,6 @@
 //! What the client of a request said that it can do.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{MethodError, params::member_of};
@@ -7,8 +8,35 @@ use crate::{
     era::EraKind,
     json::{Cursor, Kind},
     message::Message,
-    protocol::code,
+    protocol::{code, method},
 };
+
+/// The client of one request, as far as its answer depends on it.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    /// What it declared, as JSON text.
+    capabilities: Option<Bytes>,
+    /// Whether the answer may ask for more input.
+    pub(super) can_be_asked: bool,
+}
+
+impl Client {
+    pub(super) fn of(message: &Message) -> Self {
+        let capabilities = capabilities(message);
+        let era = message.resolved().map(|(era, _)| era.kind());
+        let asks = message
+            .method()
+            .is_some_and(|it| method::ASKING.contains(&it));
+        Self {
+            capabilities: capabilities.map(|text| message.body().slice_ref(text)),
+            can_be_asked: asks && era != Some(EraKind::Legacy),
+        }
+    }
+
+    pub(super) fn declares(&self, path: &[&str]) -> bool {
+        declares(self.capabilities.as_deref(), path)
+    }
+}
 
 /// The client's capabilities. One of the handshake era declared them for a session.
 pub(super) fn capabilities(message: &Message) -> Option<&[u8]> {

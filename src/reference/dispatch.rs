@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     CompletionCall, CompletionRef, LogLevel, MethodCall, MethodError, Prompt, PromptCall, Resource,
-    ResourceCall, ResourceTemplate, Tool, ToolCall, answer,
+    ResourceCall, ResourceTemplate, StateSeal, Tool, ToolCall, answer,
     call::{Call, Variables},
     completion::Completing,
     handler::{Handler, ToolHandler, Validate},
@@ -49,6 +49,7 @@ pub(super) struct Config {
     validate: Option<Arc<Validate>>,
     /// The lowest level that clients of the handshake era get, if messages are logged at all.
     log_level: Option<LogLevel>,
+    seal: Option<Arc<StateSeal>>,
 }
 
 /// What becomes of a message.
@@ -75,6 +76,7 @@ impl Config {
             methods: Vec::new(),
             validate: None,
             log_level: None,
+            seal: None,
         }
     }
 
@@ -84,6 +86,10 @@ impl Config {
 
     pub(super) fn set_validate(&mut self, validate: Arc<Validate>) {
         self.validate = Some(validate);
+    }
+
+    pub(super) fn set_seal(&mut self, seal: StateSeal) {
+        self.seal = Some(Arc::new(seal));
     }
 
     pub(super) fn set_log_level(&mut self, level: LogLevel) {
@@ -206,8 +212,13 @@ impl Config {
             Ok(level) => level,
             Err(error) => return Reply::Answer(answer::failure(Some(id), &error)),
         };
+        if message.is_retry() && method::ASKING.contains(&method) {
+            if let Err(error) = Call::check_retry(&message) {
+                return Reply::Answer(answer::failure(Some(id), &error));
+            }
+        }
         let call = |message| {
-            let call = Call::new(message, extensions);
+            let call = Call::new(message, extensions).with_seal(self.seal.clone());
             if alone {
                 call.with_outlet(log_level)
             } else {

@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use super::{
     MethodError, ResourceCall, ResourceResult, Tool, ToolCall, ToolError, ToolResult, answer,
-    call::AsCall,
+    call::{AsCall, Call},
     catch::{CatchUnwind, Panicked},
+    client::Client,
+    input,
     work::Answering,
 };
 
@@ -42,7 +44,7 @@ where
     Arc::new(move |call, validate| {
         let (tool, handler) = (Arc::clone(&tool), Arc::clone(&handler));
         Box::pin(async move {
-            let id = call.0.answerable_id();
+            let asked = Asked::of(&call.0);
             let result = async {
                 if let Some(validate) = validate {
                     check(&tool, &call, &*validate)?;
@@ -53,7 +55,7 @@ where
                 let result = result.await.or_else(ToolError::into_result);
                 result.map(ToolResult::into_json)
             };
-            answer(&id, tool.name(), outcome).await
+            asked.answer(tool.name(), outcome).await
         })
     })
 }
@@ -69,10 +71,10 @@ where
     Arc::new(move |call: C| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            let id = call.as_call().answerable_id();
+            let asked = Asked::of(call.as_call());
             let name = call.as_call().subject().to_owned();
             let outcome = async { handler(call).await.map(Outcome::into_json) };
-            answer(&id, &name, outcome).await
+            asked.answer(&name, outcome).await
         })
     })
 }
@@ -100,21 +102,36 @@ fn check(tool: &Tool, call: &ToolCall, validate: &Validate) -> Result<(), ToolEr
         .map_err(|fault| ToolError::invalid(format!("Invalid arguments: {fault}")))
 }
 
-/// Lets a handler work, and writes its answer to `id`.
-// rule R3: a failing or panicking handler is -32603 without details
-async fn answer(
-    id: &Bytes,
-    name: &str,
-    handler: impl Future<Output = Result<Value, MethodError>>,
-) -> Vec<u8> {
-    let outcome = match CatchUnwind::new(handler).await {
-        Ok(outcome) => outcome,
-        Err(Panicked) => Err(report_panic(name)),
-    };
-    if let Some(source) = outcome.as_ref().err().and_then(Error::source) {
-        report(name, source);
+/// What is known of a request after its call is handed over.
+struct Asked {
+    id: Bytes,
+    client: Client,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Self {
+        Self {
+            id: call.answerable_id(),
+            client: Client::of(call.message()),
+        }
     }
-    answer::outcome(id, &outcome)
+
+    /// Lets a handler work, and writes its answer.
+    // rule R3: a failing or panicking handler is -32603 without details
+    async fn answer(
+        &self,
+        name: &str,
+        handler: impl Future<Output = Result<Value, MethodError>>,
+    ) -> Vec<u8> {
+        let outcome = match CatchUnwind::new(handler).await {
+            Ok(outcome) => outcome.and_then(|result| input::check(result, &self.client)),
+            Err(Panicked) => Err(report_panic(name)),
+        };
+        if let Some(source) = outcome.as_ref().err().and_then(Error::source) {
+            report(name, source);
+        }
+        answer::outcome(&self.id, &outcome)
+    }
 }
 
 /// Tells the operator what the client is not told.

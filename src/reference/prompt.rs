@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    MethodError, answer,
+    InputRequired, MethodError, answer,
     call::PromptCall,
     handler::{Handler, Outcome},
     list::Listed,
@@ -188,6 +188,8 @@ impl PromptArgument {
 ///     .assistant("A");
 /// ```
 ///
+/// One made of an [`InputRequired`] asks the client for more.
+///
 /// See [PromptMessage] in the specification.
 ///
 /// [PromptMessage]: https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#promptmessage
@@ -196,6 +198,7 @@ impl PromptArgument {
 pub struct PromptResult {
     description: Option<String>,
     messages: Vec<Value>,
+    input: Option<InputRequired>,
 }
 
 impl PromptResult {
@@ -238,8 +241,20 @@ impl PromptResult {
     }
 }
 
+impl From<InputRequired> for PromptResult {
+    fn from(input: InputRequired) -> Self {
+        Self {
+            input: Some(input),
+            ..Self::default()
+        }
+    }
+}
+
 impl Outcome for PromptResult {
     fn into_json(self) -> Value {
+        if let Some(input) = self.input {
+            return input.into_json();
+        }
         let mut result = json!({ "messages": self.messages });
         if let Some(description) = self.description {
             result["description"] = description.into();

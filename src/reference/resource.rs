@@ -4,6 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::{
+    InputRequired,
     call::ResourceCall,
     handler::{Handler, Outcome},
     list::Listed,
@@ -176,10 +177,13 @@ impl ResourceContents {
 ///     .contents(ResourceContents::text("Buy milk").uri("notes://today/1"))
 ///     .contents(ResourceContents::blob([0x89, 0x50]).uri("notes://today/2").mime_type("image/png"));
 /// ```
+///
+/// One made of an [`InputRequired`] asks the client for more.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct ResourceResult {
     contents: Vec<ResourceContents>,
+    input: Option<InputRequired>,
 }
 
 impl ResourceResult {
@@ -216,8 +220,20 @@ impl ResourceResult {
     }
 }
 
+impl From<InputRequired> for ResourceResult {
+    fn from(input: InputRequired) -> Self {
+        Self {
+            input: Some(input),
+            ..Self::default()
+        }
+    }
+}
+
 impl Outcome for ResourceResult {
     fn into_json(self) -> Value {
+        if let Some(input) = self.input {
+            return input.into_json();
+        }
         let contents = self.contents.into_iter().map(ResourceContents::into_json);
         json!({ "contents": contents.collect::<Value>() })
     }

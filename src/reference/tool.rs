@@ -5,7 +5,7 @@ use std::{borrow::Cow, error::Error, fmt};
 use serde_json::{Map, Value, json};
 
 use super::{
-    MethodError,
+    InputRequired, MethodError, StateError,
     handler::{Outcome, ToolHandler},
     list::Listed,
 };
@@ -116,6 +116,8 @@ impl Listed for Tool {
 ///     .content(json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" }));
 /// ```
 ///
+/// One made of an [`InputRequired`] asks the client for more.
+///
 /// See [Tool Result] in the specification.
 ///
 /// [Tool Result]: https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result
@@ -125,6 +127,7 @@ pub struct ToolResult {
     content: Vec<Value>,
     structured: Option<Value>,
     is_error: bool,
+    input: Option<InputRequired>,
 }
 
 impl ToolResult {
@@ -156,8 +159,20 @@ impl ToolResult {
     }
 }
 
+impl From<InputRequired> for ToolResult {
+    fn from(input: InputRequired) -> Self {
+        Self {
+            input: Some(input),
+            ..Self::default()
+        }
+    }
+}
+
 impl Outcome for ToolResult {
     fn into_json(self) -> Value {
+        if let Some(input) = self.input {
+            return input.into_json();
+        }
         let mut result = Map::new();
         result.insert("content".into(), self.content.into());
         if let Some(structured) = self.structured {
@@ -207,6 +222,12 @@ impl ToolError {
 impl From<MethodError> for ToolError {
     fn from(error: MethodError) -> Self {
         Self(Kind::Method(error))
+    }
+}
+
+impl From<StateError> for ToolError {
+    fn from(error: StateError) -> Self {
+        MethodError::from(error).into()
     }
 }
 
