@@ -1,11 +1,14 @@
 //! A small MCP server, to try the layers on and to begin a server of your own with.
 //!
-//! It answers `server/discover`, `initialize`, `ping`, `tools/list` and `tools/call`, and every
-//! further method that you register. It knows nothing of eras: it answers each message in the
-//! plainest form, and the layers around it do the rest. What it stands by:
+//! It answers `server/discover`, `initialize`, `ping`, `tools/list` and `tools/call`, and what you
+//! register: [prompts](Prompt), [resources](Resource) and [templates](ResourceTemplate),
+//! [completions](Completion), [log levels](ReferenceService::logging), [subscriptions](Notifier)
+//! and any further method. It answers each message in the plainest form, and the layers around it
+//! do the rest: of eras it knows only what it may not send to a client of the other. What it
+//! stands by:
 //!
 //! 1. it advertises only what a registered handler backs;
-//! 2. the list of tools is in the order of registration, and was encoded once;
+//! 2. lists are in the order of registration, and encoded once;
 //! 3. an answer repeats the bytes of the request's id;
 //! 4. arguments that a tool can't take are a result with `isError: true`, which the model gets to
 //!    see; a handler that fails or panics is "Internal error" (-32603) without details, and the
@@ -112,6 +115,8 @@
 //! - Bodies end at [4 MiB](crate::gate::DEFAULT_BODY_LIMIT), unless a layer has read a longer one,
 //!   and arrays at 1,000 messages.
 //! - Handlers run inside of the response's future and body: a client that hangs up drops them.
+//! - Each open subscription keeps what it asked for, up to 1,000 URIs. How many a client may open
+//!   is for a limit on connections to say.
 //! - Panics are caught by unwinding. With `panic = "abort"` they end the process.
 //!
 //! See [Tools], [Discovery] and [Lifecycle] in the specification.
@@ -131,8 +136,10 @@ mod future;
 mod handler;
 mod input;
 mod list;
+mod listen;
 mod method;
 mod notification;
+mod notifier;
 mod outlet;
 mod params;
 mod prompt;
@@ -150,6 +157,7 @@ pub use self::{
     input::{InputRequest, InputRequired},
     method::MethodError,
     notification::{LogLevel, Progress},
+    notifier::Notifier,
     prompt::{Prompt, PromptArgument, PromptResult},
     resource::{Resource, ResourceContents, ResourceResult},
     state::{InvalidKey, StateError, StateErrorKind, StateSeal},
@@ -334,6 +342,14 @@ impl ReferenceService {
         tools.try_fold(ToolHeaders::new(), |headers, tool| {
             headers.tool(tool.name(), tool.input_schema())
         })
+    }
+
+    /// Serves `subscriptions/listen`, and advertises that the lists and resources may change.
+    ///
+    /// See [`Notifier`] for an example. Clients of the handshake era subscribe for a session, which
+    /// this service has none of: nothing is advertised to them.
+    pub fn notifier(self, notifier: Notifier) -> Self {
+        self.with(|config| config.set_notifier(notifier))
     }
 
     /// Lets handlers give the client a state to bring back.

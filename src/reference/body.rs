@@ -10,17 +10,18 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::work::Stream;
+use super::{listen::Subscription, work::Stream};
 
 /// The response body of a [`ReferenceService`](super::ReferenceService).
 ///
 /// It is one JSON text, or a stream of events that drives the handler: dropping the body drops the
-/// handler.
+/// handler, or ends the subscription.
 #[derive(Debug, Default)]
 pub struct AnswerBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
+    Listen(Box<Subscription>),
     Stream(Box<Stream>),
     Whole(Bytes),
 }
@@ -28,6 +29,10 @@ enum Kind {
 impl AnswerBody {
     pub(super) fn new(data: impl Into<Bytes>) -> Self {
         Self(Kind::Whole(data.into()))
+    }
+
+    pub(super) fn listen(subscription: Subscription) -> Self {
+        Self(Kind::Listen(Box::new(subscription)))
     }
 
     pub(super) fn stream(stream: Stream) -> Self {
@@ -44,6 +49,7 @@ impl Body for AnswerBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let data = match &mut self.0 {
+            Kind::Listen(subscription) => ready!(subscription.poll_next(cx)),
             Kind::Stream(stream) => ready!(stream.poll_next(cx)),
             Kind::Whole(data) => Some(mem::take(data)).filter(|data| !data.is_empty()),
         };
@@ -52,6 +58,7 @@ impl Body for AnswerBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
+            Kind::Listen(subscription) => subscription.has_ended(),
             Kind::Stream(stream) => stream.has_ended(),
             Kind::Whole(data) => data.is_empty(),
         }
@@ -59,7 +66,7 @@ impl Body for AnswerBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Stream(_) => SizeHint::default(),
+            Kind::Listen(_) | Kind::Stream(_) => SizeHint::default(),
             Kind::Whole(data) => SizeHint::with_exact(data.len() as u64),
         }
     }

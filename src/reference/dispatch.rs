@@ -7,12 +7,13 @@ use http::Extensions;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CompletionCall, CompletionRef, LogLevel, MethodCall, MethodError, Prompt, PromptCall, Resource,
-    ResourceCall, ResourceTemplate, StateSeal, Tool, ToolCall, answer,
+    CompletionCall, CompletionRef, LogLevel, MethodCall, MethodError, Notifier, Prompt, PromptCall,
+    Resource, ResourceCall, ResourceTemplate, StateSeal, Tool, ToolCall, answer,
     call::{Call, Variables},
     completion::Completing,
     handler::{Handler, ToolHandler, Validate},
     list::{List, Listed},
+    listen::{Offer, Subscription},
     params,
     work::{Answering, Work},
 };
@@ -27,12 +28,13 @@ use crate::{
 /// The most messages that one array may hold: a short message can have a long answer.
 const BATCH_LIMIT: usize = 1_000;
 
-/// Capabilities, and the method whose handler backs each.
-const CAPABILITIES: [(&str, &str); 4] = [
-    ("completions", method::COMPLETE),
-    ("prompts", method::PROMPTS_LIST),
-    ("resources", method::RESOURCES_LIST),
-    ("tools", method::TOOLS_LIST),
+/// Capabilities, and the method of the user's own that backs each.
+const CAPABILITIES: [(&str, Option<&str>); 5] = [
+    ("completions", Some(method::COMPLETE)),
+    ("logging", None),
+    ("prompts", Some(method::PROMPTS_LIST)),
+    ("resources", Some(method::RESOURCES_LIST)),
+    ("tools", Some(method::TOOLS_LIST)),
 ];
 
 /// What a service was built of.
@@ -50,6 +52,7 @@ pub(super) struct Config {
     /// The lowest level that clients of the handshake era get, if messages are logged at all.
     log_level: Option<LogLevel>,
     seal: Option<Arc<StateSeal>>,
+    notifier: Option<Notifier>,
 }
 
 /// What becomes of a message.
@@ -59,6 +62,8 @@ pub(super) enum Reply {
     Answer(Vec<u8>),
     /// A handler is at work. An empty text means that nothing is due after all.
     Later(Work),
+    /// A stream without an end of its own.
+    Listen(Subscription),
     /// The message can't be understood: an answer with status 400.
     Refused(Vec<u8>),
 }
@@ -77,6 +82,7 @@ impl Config {
             validate: None,
             log_level: None,
             seal: None,
+            notifier: None,
         }
     }
 
@@ -90,6 +96,10 @@ impl Config {
 
     pub(super) fn set_seal(&mut self, seal: StateSeal) {
         self.seal = Some(Arc::new(seal));
+    }
+
+    pub(super) fn set_notifier(&mut self, notifier: Notifier) {
+        self.notifier = Some(notifier);
     }
 
     pub(super) fn set_log_level(&mut self, level: LogLevel) {
@@ -166,7 +176,7 @@ impl Config {
             let mut answers = Vec::new();
             for message in messages {
                 let answer = match config.reply(message, extensions.clone(), false) {
-                    Reply::Accepted => continue,
+                    Reply::Accepted | Reply::Listen(_) => continue,
                     Reply::Answer(answer) | Reply::Refused(answer) => answer,
                     Reply::Later(work) => work.into_answer().await,
                 };
@@ -269,6 +279,10 @@ impl Config {
                 }
                 Err(error) => Err(error),
             },
+            method::LISTEN if self.notifier.is_some() => match self.listen(&message, alone) {
+                Ok(subscription) => return Reply::Listen(subscription),
+                Err(error) => Err(error),
+            },
             other => Err(method_not_found(other)),
         };
         Reply::Answer(answer::outcome(id, &outcome))
@@ -356,6 +370,22 @@ impl Config {
         Ok((handler, completing))
     }
 
+    // rule R5
+    fn listen(&self, message: &Message, alone: bool) -> Result<Subscription, MethodError> {
+        let notifier = self.notifier.as_ref();
+        let notifier = notifier.ok_or_else(|| method_not_found(method::LISTEN))?;
+        if !alone {
+            let fault = "a stream cannot be opened from an array";
+            return Err(MethodError::invalid_request(fault));
+        }
+        let offer = Offer {
+            tools: self.backs("tools"),
+            prompts: self.backs("prompts"),
+            resources: self.backs("resources"),
+        };
+        Subscription::new(notifier, message, offer)
+    }
+
     /// The handler of a method that was registered by itself.
     fn method(&self, method: &str) -> Option<&Arc<Handler<MethodCall>>> {
         let mut methods = self.methods.iter();
@@ -389,7 +419,10 @@ impl Config {
         let eras = eras(message);
         let mut served = eras.supported();
         let known = served.find(|version| *version == asked && !MODERN_VERSIONS.contains(version));
+        // What needs `subscriptions/listen` is not of this era.
+        let capabilities = self.capabilities(false);
         Ok(self.introduce(json!({
+            "capabilities": capabilities,
             "protocolVersion": known.unwrap_or(LEGACY_VERSIONS[0]),
             "serverInfo": self.server.to_json(),
         })))
@@ -397,15 +430,16 @@ impl Config {
 
     // rule D1
     fn discover(&self, message: &Message) -> Value {
+        let capabilities = self.capabilities(self.notifier.is_some());
         self.introduce(json!({
+            "capabilities": capabilities,
             "supportedVersions": eras(message).supported().collect::<Value>(),
             "_meta": { meta::SERVER_INFO: self.server.to_json() },
         }))
     }
 
-    /// Adds what the server can do.
+    /// Adds what the operator has to say.
     fn introduce(&self, mut result: Value) -> Value {
-        result["capabilities"] = self.capabilities();
         if let Some(instructions) = &self.instructions {
             result["instructions"] = instructions.as_str().into();
         }
@@ -414,23 +448,29 @@ impl Config {
 
     /// What a registered handler backs, and nothing else.
     // rule R1
-    fn capabilities(&self) -> Value {
-        let backed = CAPABILITIES.into_iter().filter(|(capability, method)| {
-            let registered = match *capability {
-                "completions" => self.completion.is_some(),
-                "prompts" => !self.prompts.is_empty(),
-                "resources" => self.has_resources(),
-                "tools" => !self.tools.is_empty(),
-                _ => false,
-            };
-            registered || self.method(method).is_some()
-        });
-        let capabilities = backed.map(|(capability, _)| (capability.to_owned(), json!({})));
-        let mut capabilities = capabilities.collect::<Map<_, _>>();
-        if self.log_level.is_some() {
-            capabilities.insert("logging".into(), json!({}));
+    fn capabilities(&self, notifies: bool) -> Value {
+        let mut capabilities = Map::new();
+        for (name, _) in CAPABILITIES {
+            if self.backs(name) {
+                capabilities.insert(name.into(), capability(name, notifies));
+            }
         }
         Value::Object(capabilities)
+    }
+
+    /// Whether there is a handler for the capability of this name.
+    fn backs(&self, capability: &str) -> bool {
+        let registered = match capability {
+            "completions" => self.completion.is_some(),
+            "logging" => self.log_level.is_some(),
+            "prompts" => !self.prompts.is_empty(),
+            "resources" => self.has_resources(),
+            "tools" => !self.tools.is_empty(),
+            _ => false,
+        };
+        let known = CAPABILITIES.iter().find(|(name, _)| *name == capability);
+        let method = known.and_then(|(_, method)| *method);
+        registered || method.is_some_and(|method| self.method(method).is_some())
     }
 }
 
@@ -470,6 +510,15 @@ fn method_not_found(method: &str) -> MethodError {
         code::METHOD_NOT_FOUND,
         format!("Method not found: {method}"),
     )
+}
+
+/// The value of a capability.
+fn capability(name: &str, notifies: bool) -> Value {
+    match name {
+        "prompts" | "tools" if notifies => json!({ "listChanged": true }),
+        "resources" if notifies => json!({ "listChanged": true, "subscribe": true }),
+        _ => json!({}),
+    }
 }
 
 /// Lets a handler work on a call.

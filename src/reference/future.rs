@@ -86,6 +86,9 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
                         match config.receive(body, std::mem::take(extensions)) {
                             Reply::Accepted => State::answered(accepted()),
                             Reply::Answer(text) => State::answered(json(StatusCode::OK, text)),
+                            Reply::Listen(subscription) => {
+                                State::answered(events(AnswerBody::listen(subscription)))
+                            }
                             Reply::Later(work) => State::Answering { work: Some(work) },
                             Reply::Refused(text) => {
                                 State::answered(json(StatusCode::BAD_REQUEST, text))
@@ -107,7 +110,9 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
                         Step::Answer(text, sent) => (Some(text), sent),
                     };
                     State::answered(match (text, work.take()) {
-                        (text, Some(work)) if sent => events(Stream::new(work, text)),
+                        (text, Some(work)) if sent => {
+                            events(AnswerBody::stream(Stream::new(work, text)))
+                        }
                         (Some(text), _) if !text.is_empty() => json(StatusCode::OK, text),
                         _ => accepted(),
                     })
@@ -152,8 +157,8 @@ fn json(status: StatusCode, text: Vec<u8>) -> Response<AnswerBody> {
 
 /// A stream that nobody on the way may keep or hold back.
 // rule R5
-fn events(stream: Stream) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::stream(stream));
+fn events(body: AnswerBody) -> Response<AnswerBody> {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_TYPE, "text/event-stream"),

@@ -115,10 +115,14 @@ impl Outlet {
     /// Whether there is a message to take. If not, whoever asked is woken when there is.
     pub(super) fn holds_message(&self, cx: &Context<'_>) -> bool {
         let mut queue = self.lock();
-        if queue.messages.is_empty() {
-            queue.reader = Some(cx.waker().clone());
+        if !queue.messages.is_empty() {
+            return true;
         }
-        !queue.messages.is_empty()
+        let former = queue.reader.replace(cx.waker().clone());
+        // It may own more than it seems to: it goes when the lock is free.
+        drop(queue);
+        drop(former);
+        false
     }
 
     /// Takes nothing in from now on. What is in here can still be taken.
