@@ -395,69 +395,100 @@ impl<'a> Cursor<'a> {
 
     /// Passes a string and tells whether it has escapes.
     fn string(&mut self) -> Result<bool, Malformed> {
-        const CHUNK: usize = 32;
         let mut rest = &self.text[self.at + 1..];
         let mut escaped = false;
-        let mut seen = 0;
-        // A chunk is worth its check only behind a run without escapes.
-        let mut run = CHUNK;
         loop {
-            if run >= CHUNK {
+            rest = match rest {
+                [b'"', rest @ ..] => {
+                    self.at = self.text.len() - rest.len();
+                    return Ok(escaped);
+                }
+                [b'\\', escape @ ..] => {
+                    escaped = true;
+                    pass_escape(escape)?
+                }
+                [0..0x20, ..] | [] => return Err(Malformed),
+                _ => self.plain(rest),
+            };
+        }
+    }
+
+    /// Passes the content of a string up to a quote, a backslash or a control byte.
+    fn plain(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
+        const WORD: usize = size_of::<u64>();
+        const CHUNK: usize = 8 * WORD;
+        let (mut seen, mut run) = (0, 0);
+        while let Some((word, after)) = rest.split_first_chunk::<WORD>() {
+            let (special, bits) = survey(word);
+            // Bits of what is behind the string do no harm: it has to be in UTF-8, too.
+            seen |= bits;
+            if special != 0 {
+                rest = &rest[special.trailing_zeros() as usize / 8..];
+                break;
+            }
+            rest = after;
+            run += WORD;
+            // A whole chunk is worth a look only in a long run.
+            if run == CHUNK {
+                run = 0;
                 while let Some((chunk, after)) = rest.split_first_chunk::<CHUNK>() {
                     let (special, bits) = survey(chunk);
-                    if special {
+                    if special != 0 {
                         break;
                     }
                     seen |= bits;
                     rest = after;
                 }
-                run = 0;
-            }
-            let [byte, after @ ..] = rest else {
-                return Err(Malformed);
-            };
-            rest = after;
-            match byte {
-                b'"' => break,
-                b'\\' => {
-                    escaped = true;
-                    run = 0;
-                    rest = match rest {
-                        [
-                            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
-                            rest @ ..,
-                        ] => rest,
-                        [b'u', a, b, c, d, rest @ ..]
-                            if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
-                        {
-                            rest
-                        }
-                        _ => return Err(Malformed),
-                    };
-                }
-                0..0x20 => return Err(Malformed),
-                byte => {
-                    seen |= byte;
-                    run += 1;
-                }
             }
         }
-        self.non_ascii |= seen >= 0x80;
-        self.at = self.text.len() - rest.len();
-        Ok(escaped)
+        // Less than a word is left, or nothing in front of a special byte.
+        while let [byte, after @ ..] = rest {
+            if matches!(byte, 0..0x20 | b'"' | b'\\') {
+                break;
+            }
+            seen |= u64::from(*byte);
+            rest = after;
+        }
+        self.non_ascii |= seen & HIGH_BITS != 0;
+        rest
     }
 }
 
-/// Whether a chunk of a string holds anything but plain content, and all its bits.
+/// Passes what stands behind a backslash.
+fn pass_escape(text: &[u8]) -> Result<&[u8], Malformed> {
+    match text {
+        [
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
+            rest @ ..,
+        ] => Ok(rest),
+        [b'u', a, b, c, d, rest @ ..]
+            if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
+        {
+            Ok(rest)
+        }
+        _ => Err(Malformed),
+    }
+}
+
+const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
+
+/// Looks at whole words of a string: the high bit of the first special byte, and the bits of all.
 ///
-/// Written without branches, so that the compiler looks at many bytes at once.
-#[allow(clippy::needless_bitwise_bool)]
-fn survey<const N: usize>(chunk: &[u8; N]) -> (bool, u8) {
-    let mut special = false;
-    let mut bits = 0;
-    for &byte in chunk {
-        special |= (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-        bits |= byte;
+/// Special are quotes, backslashes and control bytes. Behind the first of them in a word, the high
+/// bits mean nothing. Written without branches, so that the compiler looks at many words at once.
+fn survey<const N: usize>(text: &[u8; N]) -> (u64, u64) {
+    const fn all(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    let (mut special, mut bits) = (0, 0);
+    for word in text.chunks_exact(8) {
+        let word = word.try_into().map_or(0, u64::from_le_bytes);
+        // Subtracting sets the high bit of the bytes that are too small.
+        let quote = (word ^ all(b'"')).wrapping_sub(all(1));
+        let backslash = (word ^ all(b'\\')).wrapping_sub(all(1));
+        let control = word.wrapping_sub(all(0x20));
+        special |= (quote | backslash | control) & !word & HIGH_BITS;
+        bits |= word;
     }
     (special, bits)
 }
