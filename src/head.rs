@@ -94,7 +94,7 @@ impl<'a> VersionHeader<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads pairs of a name, in any case, and a value.
+    /// Reads pairs of a name, in lower case, and a value.
     pub(crate) fn new(headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
@@ -104,7 +104,7 @@ impl<'a> Head<'a> {
     }
 
     fn add(&mut self, name: &'a str, value: &'a [u8]) {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let is = |known: &str| name == known;
         if is(header::MCP_PROTOCOL_VERSION) {
             self.version.add(value);
         } else if is(header::MCP_METHOD) {
