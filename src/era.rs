@@ -504,15 +504,15 @@ impl EraRules {
             let text = format!("Invalid Request: `{member}` occurs twice");
             return Err(Rejection::new(RejectionKind::RepeatedMember, text));
         }
-        if let Some(fault) = message.fault().filter(|_| strict) {
+        if let Some(fault) = strict.then(|| message.fault()).flatten() {
             return Err(invalid_request(fault));
         }
         if hidden {
             return Err(invalid_request("an array holds a message of another era"));
         }
         let complete =
-            self.claim_is_modern(message) && message.envelope_faults() == (vec![], vec![]);
-        if message.is_request() && message.method() == Some(method::INITIALIZE) && !complete {
+            || self.claim_is_modern(message) && message.envelope_faults() == (vec![], vec![]);
+        if message.is_request() && message.method() == Some(method::INITIALIZE) && !complete() {
             return self.resolve_handshake(head, message);
         }
         let era = self.resolve_version(head, message)?;

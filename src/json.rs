@@ -63,6 +63,11 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// The string as it was written: with a backslash in it, if it has escapes.
+    pub(crate) fn raw(self) -> &'a [u8] {
+        self.raw
+    }
+
     /// Whether the string reads `expected` once its escapes are resolved.
     pub(crate) fn is(self, expected: &str) -> bool {
         if self.escaped {
