@@ -1,5 +1,7 @@
 //! What the rules look at in a request's head, gathered in one walk.
 
+use http::{HeaderMap, HeaderName};
+
 use crate::{
     protocol::header,
     rejection::{Rejection, RejectionKind},
@@ -176,13 +178,24 @@ impl<'a> Head<'a> {
     }
 }
 
-impl<'a> From<&'a http::HeaderMap> for Head<'a> {
-    fn from(headers: &'a http::HeaderMap) -> Self {
+impl<'a> From<&'a HeaderMap> for Head<'a> {
+    fn from(headers: &'a HeaderMap) -> Self {
         Self::new(
             headers
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_bytes())),
         )
+    }
+}
+
+/// Removes headers that are hardly ever there.
+///
+/// To look at the few that are is cheaper than to hash the name of each that might be.
+pub(crate) fn remove_rare(headers: &mut HeaderMap, names: &[HeaderName]) {
+    for name in names {
+        if headers.keys().any(|it| it == name) {
+            headers.remove(name);
+        }
     }
 }
 
