@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName};
 
 use crate::{
-    protocol::header,
+    protocol::{self, header},
     rejection::{Rejection, RejectionKind},
 };
 
@@ -68,13 +68,17 @@ impl<'a> VersionHeader<'a> {
     // rule E6
     fn add(&mut self, line: &'a [u8]) {
         for member in line.split(|&byte| byte == b',').map(trim) {
-            match std::str::from_utf8(member) {
-                Ok(member) if member.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                    if *self.first.get_or_insert(member) != member {
-                        self.others.push(member);
-                    }
+            let visible = || {
+                let member = std::str::from_utf8(member).ok()?;
+                let visible = member.bytes().all(|byte| byte.is_ascii_graphic());
+                visible.then_some(member)
+            };
+            match protocol::known_version(member).or_else(visible) {
+                Some(member) if *self.first.get_or_insert(member) != member => {
+                    self.others.push(member);
                 }
-                _ => self.malformed = true,
+                Some(_) => {}
+                None => self.malformed = true,
             }
         }
     }
@@ -113,7 +117,7 @@ impl<'a> Head<'a> {
             self.method.add(value);
         } else if is(header::MCP_NAME) {
             self.name.add(value);
-        } else if let Some(param) = behind(name, header::MCP_PARAM) {
+        } else if let Some(param) = name.strip_prefix(header::MCP_PARAM) {
             self.params.push((param, value));
         } else if is("content-type") {
             self.content_type.add(value);
@@ -215,12 +219,6 @@ fn charsets(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
         let unquoted = unquoted.strip_suffix(b"\"").unwrap_or(unquoted);
         name.eq_ignore_ascii_case(b"charset").then_some(unquoted)
     })
-}
-
-/// What stands behind `prefix` in a name, in any case.
-fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
-    let (start, rest) = name.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// The value of a `Content-Type` without its parameters.
