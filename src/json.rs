@@ -11,6 +11,8 @@
 
 use std::{borrow::Cow, iter, ops::Range};
 
+use crate::word::{self, WORD};
+
 /// The text breaks the grammar of JSON.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Malformed;
@@ -420,16 +422,22 @@ impl<'a> Cursor<'a> {
 
     /// Passes the content of a string up to a quote, a backslash or a control byte.
     fn plain(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
-        const WORD: usize = size_of::<u64>();
         const CHUNK: usize = 8 * WORD;
         let (mut seen, mut run) = (0, 0);
-        while let Some((word, after)) = rest.split_first_chunk::<WORD>() {
+        let found = loop {
+            let Some((word, after)) = rest.split_first_chunk::<WORD>() else {
+                let special = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\');
+                let length = rest.iter().position(special).unwrap_or(rest.len());
+                seen |= rest[..length]
+                    .iter()
+                    .fold(0, |seen, &byte| seen | u64::from(byte));
+                break length;
+            };
             let (special, bits) = survey(word);
             // Bits of what is behind the string do no harm: it has to be in UTF-8, too.
             seen |= bits;
             if special != 0 {
-                rest = &rest[special.trailing_zeros() as usize / 8..];
-                break;
+                break word::first(special);
             }
             rest = after;
             run += WORD;
@@ -445,17 +453,9 @@ impl<'a> Cursor<'a> {
                     rest = after;
                 }
             }
-        }
-        // Less than a word is left, or nothing in front of a special byte.
-        while let [byte, after @ ..] = rest {
-            if matches!(byte, 0..0x20 | b'"' | b'\\') {
-                break;
-            }
-            seen |= u64::from(*byte);
-            rest = after;
-        }
-        self.non_ascii |= seen & HIGH_BITS != 0;
-        rest
+        };
+        self.non_ascii |= seen & word::HIGH != 0;
+        &rest[found..]
     }
 }
 
@@ -475,24 +475,15 @@ fn pass_escape(text: &[u8]) -> Result<&[u8], Malformed> {
     }
 }
 
-const HIGH_BITS: u64 = u64::from_ne_bytes([0x80; 8]);
-
-/// Looks at whole words of a string: the high bit of the first special byte, and the bits of all.
+/// Looks at whole words of a string: marks special bytes, and collects the bits of all.
 ///
-/// Special are quotes, backslashes and control bytes. Behind the first of them in a word, the high
-/// bits mean nothing. Written without branches, so that the compiler looks at many words at once.
+/// Special are quotes, backslashes and control bytes. Written without branches, so that the compiler
+/// looks at many words at once.
 fn survey<const N: usize>(text: &[u8; N]) -> (u64, u64) {
-    const fn all(byte: u8) -> u64 {
-        u64::from_ne_bytes([byte; 8])
-    }
     let (mut special, mut bits) = (0, 0);
-    for word in text.chunks_exact(8) {
+    for word in text.chunks_exact(WORD) {
         let word = word.try_into().map_or(0, u64::from_le_bytes);
-        // Subtracting sets the high bit of the bytes that are too small.
-        let quote = (word ^ all(b'"')).wrapping_sub(all(1));
-        let backslash = (word ^ all(b'\\')).wrapping_sub(all(1));
-        let control = word.wrapping_sub(all(0x20));
-        special |= (quote | backslash | control) & !word & HIGH_BITS;
+        special |= word::equal(word, b'"') | word::equal(word, b'\\') | word::less(word, 0x20);
         bits |= word;
     }
     (special, bits)

@@ -85,6 +85,7 @@ mod protocol;
 pub mod reference;
 pub mod rejection;
 pub mod stack;
+mod word;
 
 #[doc(inline)]
 pub use self::{
