@@ -461,19 +461,36 @@ impl<'a> Cursor<'a> {
 
 /// Passes what stands behind a backslash.
 fn pass_escape(text: &[u8]) -> Result<&[u8], Malformed> {
-    match text {
-        [
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
-            rest @ ..,
-        ] => Ok(rest),
-        [b'u', a, b, c, d, rest @ ..]
-            if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
-        {
-            Ok(rest)
+    let is = |byte: u8, class: u8| ESCAPES[usize::from(byte)] & class != 0;
+    match *text {
+        [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|&it| is(it, HEX_DIGIT)) => {
+            Ok(&text[5..])
         }
+        [escape, ..] if is(escape, SIMPLE) => Ok(&text[1..]),
         _ => Err(Malformed),
     }
 }
+
+/// Behind a backslash, this byte is all of the escape.
+const SIMPLE: u8 = 1;
+const HEX_DIGIT: u8 = 2;
+
+/// What a byte can be in an escape. A `match` would jump, and the jumps of dense escapes cannot be
+/// foreseen.
+static ESCAPES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128u8 {
+        if matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') {
+            classes[byte as usize] |= SIMPLE;
+        }
+        if byte.is_ascii_hexdigit() {
+            classes[byte as usize] |= HEX_DIGIT;
+        }
+        byte += 1;
+    }
+    classes
+};
 
 /// Looks at whole words of a string: marks special bytes, and collects the bits of all.
 ///
