@@ -402,6 +402,28 @@ impl<'a> Cursor<'a> {
 
     /// Passes a string and tells whether it has escapes.
     fn string(&mut self) -> Result<bool, Malformed> {
+        const SHORT: usize = 4 * WORD;
+        // Most are short and plain.
+        let (rest, mut length) = (&self.text[self.at + 1..], 0);
+        while let Some((word, _)) = rest[length..].split_first_chunk::<WORD>() {
+            let (special, bits) = survey(word);
+            // Bits of what is behind the string do no harm: it has to be in UTF-8, too.
+            self.non_ascii |= bits & word::HIGH != 0;
+            // A whole word where there is none.
+            length += word::first(special);
+            if special != 0 && rest[length] == b'"' {
+                self.at += length + 2;
+                return Ok(false);
+            }
+            if special != 0 || length == SHORT {
+                break;
+            }
+        }
+        self.long_string()
+    }
+
+    #[inline(never)]
+    fn long_string(&mut self) -> Result<bool, Malformed> {
         let mut rest = &self.text[self.at + 1..];
         let mut escaped = false;
         loop {
@@ -434,7 +456,6 @@ impl<'a> Cursor<'a> {
                 break length;
             };
             let (special, bits) = survey(word);
-            // Bits of what is behind the string do no harm: it has to be in UTF-8, too.
             seen |= bits;
             if special != 0 {
                 break word::first(special);
