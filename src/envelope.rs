@@ -53,7 +53,7 @@ pub(crate) use self::sse::{EventReader, Events};
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header, response};
+use http::{HeaderName, HeaderValue, StatusCode, header, response};
 use serde_json::{Map, Value};
 use tower_layer::Layer;
 
@@ -427,11 +427,15 @@ impl Stamp {
         match stamped.text {
             None => body,
             Some(text) => {
-                // Whoever writes the message knows the new length; nobody knows a new digest.
-                head.headers.remove(header::CONTENT_LENGTH);
-                for digest in ["content-digest", "content-md5", "digest", "repr-digest"] {
-                    head.headers.remove(digest);
-                }
+                const STALE: [HeaderName; 5] = [
+                    // Whoever writes the message knows the new length; nobody knows a new digest.
+                    header::CONTENT_LENGTH,
+                    HeaderName::from_static("content-digest"),
+                    HeaderName::from_static("content-md5"),
+                    HeaderName::from_static("digest"),
+                    HeaderName::from_static("repr-digest"),
+                ];
+                head::remove_rare(&mut head.headers, &STALE);
                 text
             }
         }

@@ -62,7 +62,6 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use http::{Extensions, HeaderValue, header};
-use serde_json::json;
 use tower_layer::Layer;
 
 use crate::{
@@ -72,7 +71,7 @@ use crate::{
     message::{Claim, Message},
     mirror::MirrorRules,
     protocol::{LEGACY_VERSIONS, MODERN_VERSIONS, method},
-    rejection::{Rejection, RejectionKind},
+    rejection::{Data, Rejection, RejectionKind},
 };
 
 /// The era that a message belongs to.
@@ -504,15 +503,15 @@ impl EraRules {
             let text = format!("Invalid Request: `{member}` occurs twice");
             return Err(Rejection::new(RejectionKind::RepeatedMember, text));
         }
-        if let Some(fault) = message.fault().filter(|_| strict) {
+        if let Some(fault) = strict.then(|| message.fault()).flatten() {
             return Err(invalid_request(fault));
         }
         if hidden {
             return Err(invalid_request("an array holds a message of another era"));
         }
         let complete =
-            self.claim_is_modern(message) && message.envelope_faults() == (vec![], vec![]);
-        if message.is_request() && message.method() == Some(method::INITIALIZE) && !complete {
+            || self.claim_is_modern(message) && message.envelope_faults() == (vec![], vec![]);
+        if message.is_request() && message.method() == Some(method::INITIALIZE) && !complete() {
             return self.resolve_handshake(head, message);
         }
         let era = self.resolve_version(head, message)?;
@@ -619,11 +618,11 @@ impl EraRules {
     // rule E10
     fn missing_version(&self) -> Box<Rejection> {
         let text = "Header mismatch: MCP-Protocol-Version is missing";
-        Rejection::new(RejectionKind::MissingHeader, text).with_data(json!({
-            "header": "MCP-Protocol-Version",
-            "reason": "missing",
-            "supported": self.supported().collect::<Vec<_>>(),
-        }))
+        let data = Data::new()
+            .string("header", "MCP-Protocol-Version")
+            .string("reason", "missing")
+            .list("supported", self.supported());
+        Rejection::new(RejectionKind::MissingHeader, text).with_data(data)
     }
 
     // rule E5
@@ -632,14 +631,11 @@ impl EraRules {
         let mut ends = (0..=requested.len().min(100)).rev();
         let end = ends.find(|&end| requested.is_char_boundary(end));
         let requested = &requested[..end.unwrap_or_default()];
-        Rejection::new(
-            RejectionKind::UnsupportedProtocolVersion,
-            "Unsupported protocol version",
-        )
-        .with_data(json!({
-            "supported": self.supported().collect::<Vec<_>>(),
-            "requested": requested,
-        }))
+        let data = Data::new()
+            .string("requested", requested)
+            .list("supported", self.supported());
+        let text = "Unsupported protocol version";
+        Rejection::new(RejectionKind::UnsupportedProtocolVersion, text).with_data(data)
     }
 }
 
@@ -678,7 +674,11 @@ fn incomplete_envelope(message: &Message) -> Box<Rejection> {
         RejectionKind::IncompleteEnvelope,
         format!("Invalid params: `_meta` needs {}", faulty.join(", ")),
     )
-    .with_data(json!({ "missing": missing, "invalid": invalid }))
+    .with_data(
+        Data::new()
+            .list("invalid", invalid)
+            .list("missing", missing),
+    )
 }
 
 fn invalid_request(fault: &'static str) -> Box<Rejection> {
@@ -701,6 +701,8 @@ fn contradictory_version() -> Box<Rejection> {
 }
 
 fn version_header(kind: RejectionKind, reason: &str, text: &str) -> Box<Rejection> {
-    Rejection::new(kind, format!("Header mismatch: {text}"))
-        .with_data(json!({ "header": "MCP-Protocol-Version", "reason": reason }))
+    let data = Data::new()
+        .string("header", "MCP-Protocol-Version")
+        .string("reason", reason);
+    Rejection::new(kind, ["Header mismatch: ", text].concat()).with_data(data)
 }

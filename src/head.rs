@@ -1,7 +1,9 @@
 //! What the rules look at in a request's head, gathered in one walk.
 
+use http::{HeaderMap, HeaderName};
+
 use crate::{
-    protocol::header,
+    protocol::{self, header},
     rejection::{Rejection, RejectionKind},
 };
 
@@ -66,13 +68,17 @@ impl<'a> VersionHeader<'a> {
     // rule E6
     fn add(&mut self, line: &'a [u8]) {
         for member in line.split(|&byte| byte == b',').map(trim) {
-            match std::str::from_utf8(member) {
-                Ok(member) if member.bytes().all(|byte| byte.is_ascii_graphic()) => {
-                    if *self.first.get_or_insert(member) != member {
-                        self.others.push(member);
-                    }
+            let visible = || {
+                let member = std::str::from_utf8(member).ok()?;
+                let visible = member.bytes().all(|byte| byte.is_ascii_graphic());
+                visible.then_some(member)
+            };
+            match protocol::known_version(member).or_else(visible) {
+                Some(member) if *self.first.get_or_insert(member) != member => {
+                    self.others.push(member);
                 }
-                _ => self.malformed = true,
+                Some(_) => {}
+                None => self.malformed = true,
             }
         }
     }
@@ -94,7 +100,7 @@ impl<'a> VersionHeader<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads pairs of a name, in any case, and a value.
+    /// Reads pairs of a name, in lower case, and a value.
     pub(crate) fn new(headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
@@ -104,14 +110,14 @@ impl<'a> Head<'a> {
     }
 
     fn add(&mut self, name: &'a str, value: &'a [u8]) {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let is = |known: &str| name == known;
         if is(header::MCP_PROTOCOL_VERSION) {
             self.version.add(value);
         } else if is(header::MCP_METHOD) {
             self.method.add(value);
         } else if is(header::MCP_NAME) {
             self.name.add(value);
-        } else if let Some(param) = behind(name, header::MCP_PARAM) {
+        } else if let Some(param) = name.strip_prefix(header::MCP_PARAM) {
             self.params.push((param, value));
         } else if is("content-type") {
             self.content_type.add(value);
@@ -176,13 +182,24 @@ impl<'a> Head<'a> {
     }
 }
 
-impl<'a> From<&'a http::HeaderMap> for Head<'a> {
-    fn from(headers: &'a http::HeaderMap) -> Self {
+impl<'a> From<&'a HeaderMap> for Head<'a> {
+    fn from(headers: &'a HeaderMap) -> Self {
         Self::new(
             headers
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_bytes())),
         )
+    }
+}
+
+/// Removes headers that are hardly ever there.
+///
+/// To look at the few that are is cheaper than to hash the name of each that might be.
+pub(crate) fn remove_rare(headers: &mut HeaderMap, names: &[HeaderName]) {
+    for name in names {
+        if headers.keys().any(|it| it == name) {
+            headers.remove(name);
+        }
     }
 }
 
@@ -202,12 +219,6 @@ fn charsets(content_type: &[u8]) -> impl Iterator<Item = &[u8]> {
         let unquoted = unquoted.strip_suffix(b"\"").unwrap_or(unquoted);
         name.eq_ignore_ascii_case(b"charset").then_some(unquoted)
     })
-}
-
-/// What stands behind `prefix` in a name, in any case.
-fn behind<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
-    let (start, rest) = name.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 /// The value of a `Content-Type` without its parameters.

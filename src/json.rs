@@ -11,6 +11,8 @@
 
 use std::{borrow::Cow, iter, ops::Range};
 
+use crate::word::{self, WORD};
+
 /// The text breaks the grammar of JSON.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Malformed;
@@ -63,6 +65,11 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// The string as it was written: with a backslash in it, if it has escapes.
+    pub(crate) fn raw(self) -> &'a [u8] {
+        self.raw
+    }
+
     /// Whether the string reads `expected` once its escapes are resolved.
     pub(crate) fn is(self, expected: &str) -> bool {
         if self.escaped {
@@ -395,69 +402,127 @@ impl<'a> Cursor<'a> {
 
     /// Passes a string and tells whether it has escapes.
     fn string(&mut self) -> Result<bool, Malformed> {
-        const CHUNK: usize = 32;
+        const SHORT: usize = 4 * WORD;
+        // Most are short and plain.
+        let (rest, mut length) = (&self.text[self.at + 1..], 0);
+        while let Some((word, _)) = rest[length..].split_first_chunk::<WORD>() {
+            let (special, bits) = survey(word);
+            // Bits of what is behind the string do no harm: it has to be in UTF-8, too.
+            self.non_ascii |= bits & word::HIGH != 0;
+            // A whole word where there is none.
+            length += word::first(special);
+            if special != 0 && rest[length] == b'"' {
+                self.at += length + 2;
+                return Ok(false);
+            }
+            if special != 0 || length == SHORT {
+                break;
+            }
+        }
+        self.long_string()
+    }
+
+    #[inline(never)]
+    fn long_string(&mut self) -> Result<bool, Malformed> {
         let mut rest = &self.text[self.at + 1..];
         let mut escaped = false;
-        let mut seen = 0;
-        // A chunk is worth its check only behind a run without escapes.
-        let mut run = CHUNK;
         loop {
-            if run >= CHUNK {
+            rest = match rest {
+                [b'"', rest @ ..] => {
+                    self.at = self.text.len() - rest.len();
+                    return Ok(escaped);
+                }
+                [b'\\', escape @ ..] => {
+                    escaped = true;
+                    pass_escape(escape)?
+                }
+                [0..0x20, ..] | [] => return Err(Malformed),
+                _ => self.plain(rest),
+            };
+        }
+    }
+
+    /// Passes the content of a string up to a quote, a backslash or a control byte.
+    fn plain(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
+        const CHUNK: usize = 8 * WORD;
+        let (mut seen, mut run) = (0, 0);
+        let found = loop {
+            let Some((word, after)) = rest.split_first_chunk::<WORD>() else {
+                let special = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\');
+                let length = rest.iter().position(special).unwrap_or(rest.len());
+                seen |= rest[..length]
+                    .iter()
+                    .fold(0, |seen, &byte| seen | u64::from(byte));
+                break length;
+            };
+            let (special, bits) = survey(word);
+            seen |= bits;
+            if special != 0 {
+                break word::first(special);
+            }
+            rest = after;
+            run += WORD;
+            // A whole chunk is worth a look only in a long run.
+            if run == CHUNK {
+                run = 0;
                 while let Some((chunk, after)) = rest.split_first_chunk::<CHUNK>() {
                     let (special, bits) = survey(chunk);
-                    if special {
+                    if special != 0 {
                         break;
                     }
                     seen |= bits;
                     rest = after;
                 }
-                run = 0;
             }
-            let [byte, after @ ..] = rest else {
-                return Err(Malformed);
-            };
-            rest = after;
-            match byte {
-                b'"' => break,
-                b'\\' => {
-                    escaped = true;
-                    run = 0;
-                    rest = match rest {
-                        [
-                            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
-                            rest @ ..,
-                        ] => rest,
-                        [b'u', a, b, c, d, rest @ ..]
-                            if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
-                        {
-                            rest
-                        }
-                        _ => return Err(Malformed),
-                    };
-                }
-                0..0x20 => return Err(Malformed),
-                byte => {
-                    seen |= byte;
-                    run += 1;
-                }
-            }
-        }
-        self.non_ascii |= seen >= 0x80;
-        self.at = self.text.len() - rest.len();
-        Ok(escaped)
+        };
+        self.non_ascii |= seen & word::HIGH != 0;
+        &rest[found..]
     }
 }
 
-/// Whether a chunk of a string holds anything but plain content, and all its bits.
+/// Passes what stands behind a backslash.
+fn pass_escape(text: &[u8]) -> Result<&[u8], Malformed> {
+    let is = |byte: u8, class: u8| ESCAPES[usize::from(byte)] & class != 0;
+    match *text {
+        [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|&it| is(it, HEX_DIGIT)) => {
+            Ok(&text[5..])
+        }
+        [escape, ..] if is(escape, SIMPLE) => Ok(&text[1..]),
+        _ => Err(Malformed),
+    }
+}
+
+/// Behind a backslash, this byte is all of the escape.
+const SIMPLE: u8 = 1;
+const HEX_DIGIT: u8 = 2;
+
+/// What a byte can be in an escape. A `match` would jump, and the jumps of dense escapes cannot be
+/// foreseen.
+static ESCAPES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128u8 {
+        if matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') {
+            classes[byte as usize] |= SIMPLE;
+        }
+        if byte.is_ascii_hexdigit() {
+            classes[byte as usize] |= HEX_DIGIT;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+/// Looks at whole words of a string: marks special bytes, and collects the bits of all.
 ///
-/// Written without branches, so that the compiler looks at many bytes at once.
-#[allow(clippy::needless_bitwise_bool)]
-fn survey<const N: usize>(chunk: &[u8; N]) -> (bool, u8) {
-    let mut special = false;
-    let mut bits = 0;
-    for &byte in chunk {
-        special |= (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-        bits |= byte;
+/// Special are quotes, backslashes and control bytes. Written without branches, so that the compiler
+/// looks at many words at once.
+fn survey<const N: usize>(text: &[u8; N]) -> (u64, u64) {
+    let (mut special, mut bits) = (0, 0);
+    for word in text.chunks_exact(WORD) {
+        let word = word.try_into().map_or(0, u64::from_le_bytes);
+        special |= word::equal(word, b'"') | word::equal(word, b'\\') | word::less(word, 0x20);
+        bits |= word;
     }
     (special, bits)
 }

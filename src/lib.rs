@@ -63,6 +63,7 @@
 //! - `reference`: the reference service (module `reference`), to try the layers on and to build on.
 //!
 //! [spec]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
+#![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::unwrap_used))]
 
@@ -84,6 +85,7 @@ mod protocol;
 pub mod reference;
 pub mod rejection;
 pub mod stack;
+mod word;
 
 #[doc(inline)]
 pub use self::{

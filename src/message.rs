@@ -29,9 +29,9 @@ use http::Extensions;
 
 use crate::{
     era::{Era, EraRules},
-    json::{Cursor, Kind, Malformed, Text, Value},
+    json::{Cursor, Kind, Malformed, Value},
     number,
-    protocol::{LOG_LEVELS, meta, method},
+    protocol::{self, LOG_LEVELS, meta, method},
 };
 
 /// The parts of a message that the rules look at, as slices of the body.
@@ -103,6 +103,8 @@ struct Members {
 /// A string of the message: where it stands, or what it reads once its escapes are resolved.
 #[derive(Clone, Debug)]
 enum Str {
+    /// A name that needs no further look at its UTF-8.
+    Known(&'static str),
     Owned(Box<str>),
     Slice(Range<usize>),
 }
@@ -138,7 +140,10 @@ impl Message {
         let string =
             |value: &Option<Value>| value.as_ref().and_then(|value| Str::new(&body, value));
         let method = match form {
-            Form::Object => string(&members.method),
+            Form::Object => members
+                .method
+                .as_ref()
+                .and_then(|value| Str::of_method(&body, value)),
             _ => None,
         };
         let name = match method.as_ref().map(|method| method.get(&body)) {
@@ -325,9 +330,9 @@ impl Message {
         let Form::Object = self.form else {
             return Some("the body is not one JSON-RPC message");
         };
-        let Some(method) = &members.method else {
+        if members.method.is_none() {
             return Some("`method` is missing");
-        };
+        }
         if !members
             .jsonrpc
             .as_ref()
@@ -341,10 +346,10 @@ impl Message {
             }
             _ => {}
         }
-        if !is_well_formed(&self.body, method) {
+        let Some(method) = self.method() else {
             return Some("`method` is not a string");
-        }
-        if members.id.is_none() && !self.method().is_some_and(method::is_notification) {
+        };
+        if members.id.is_none() && !method::is_notification(method) {
             return Some("`id` is missing");
         }
         match &members.params {
@@ -399,12 +404,10 @@ impl Message {
     pub(crate) fn envelope_faults(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let members = &self.members;
         let (mut missing, mut invalid) = (Vec::new(), Vec::new());
-        match &members.claim {
-            None => missing.push(meta::PROTOCOL_VERSION),
-            Some(claim) if !is_well_formed(&self.body, claim) => {
-                invalid.push(meta::PROTOCOL_VERSION);
-            }
-            Some(_) => {}
+        match self.claim() {
+            Claim::Absent => missing.push(meta::PROTOCOL_VERSION),
+            Claim::Malformed | Claim::NotAString => invalid.push(meta::PROTOCOL_VERSION),
+            Claim::Named(_) => {}
         }
         match &members.client_capabilities {
             None => missing.push(meta::CLIENT_CAPABILITIES),
@@ -427,8 +430,17 @@ impl Str {
         })
     }
 
+    /// As [`new`](Self::new), for a value that is read over and over, and often one of a few.
+    fn of_method(body: &Bytes, value: &Value) -> Option<Self> {
+        match method::frequent(value.string(body)?.raw()) {
+            Some(known) => Some(Self::Known(known)),
+            None => Self::new(body, value),
+        }
+    }
+
     fn get<'a>(&'a self, body: &'a Bytes) -> &'a str {
         match self {
+            Self::Known(known) => known,
             Self::Owned(decoded) => decoded,
             // Was UTF-8 when the slice was made, and `body` does not change.
             Self::Slice(span) => std::str::from_utf8(&body[span.clone()]).unwrap_or_default(),
@@ -440,10 +452,12 @@ fn claim<'a>(body: &'a Bytes, value: Option<&Value>) -> Claim<'a> {
     let Some(value) = value else {
         return Claim::Absent;
     };
-    match value.string(body).map(Text::decode) {
-        None => Claim::NotAString,
-        Some(None) => Claim::Malformed,
-        Some(Some(version)) => Claim::Named(version),
+    let Some(text) = value.string(body) else {
+        return Claim::NotAString;
+    };
+    match protocol::known_version(text.raw()) {
+        Some(version) => Claim::Named(Cow::Borrowed(version)),
+        None => text.decode().map_or(Claim::Malformed, Claim::Named),
     }
 }
 

@@ -91,7 +91,6 @@ pub use self::{
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use serde_json::json;
 use tower_layer::Layer;
 
 use crate::{
@@ -101,7 +100,7 @@ use crate::{
     head::{Field, Head, NamedVersion},
     message::{Claim, Message},
     protocol::method,
-    rejection::{Rejection, RejectionKind},
+    rejection::{Data, Rejection, RejectionKind},
 };
 
 /// Layer that compares mirrored headers with the body.
@@ -324,6 +323,8 @@ pub(crate) fn refuse(kind: RejectionKind, header: &str) -> Box<Rejection> {
 }
 
 fn refuse_because(kind: RejectionKind, header: &str, reason: &str, text: &str) -> Box<Rejection> {
-    Rejection::new(kind, format!("Header mismatch: {header} {text}"))
-        .with_data(json!({ "header": header, "reason": reason }))
+    let data = Data::new()
+        .string("header", header)
+        .string("reason", reason);
+    Rejection::new(kind, ["Header mismatch: ", header, " ", text].concat()).with_data(data)
 }

@@ -51,6 +51,24 @@ pub(crate) mod method {
     pub(crate) const TEMPLATES_LIST: &str = "resources/templates/list";
     pub(crate) const RESOURCES_READ: &str = "resources/read";
 
+    /// The methods that most messages name, the most frequent first.
+    const FREQUENT: [&str; 8] = [
+        TOOLS_CALL,
+        TOOLS_LIST,
+        "notifications/initialized",
+        INITIALIZE,
+        PING,
+        DISCOVER,
+        RESOURCES_READ,
+        PROMPTS_GET,
+    ];
+
+    /// One of the methods that most messages name, without a look at its UTF-8.
+    pub(crate) fn frequent(method: &[u8]) -> Option<&'static str> {
+        let mut methods = FREQUENT.into_iter();
+        methods.find(|it| it.as_bytes() == method)
+    }
+
     /// Whether `method` is one of a notification.
     pub(crate) fn is_notification(method: &str) -> bool {
         method.starts_with("notifications/")
@@ -139,3 +157,9 @@ pub(crate) const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
 /// Revisions with a handshake, newest first.
 pub(crate) const LEGACY_VERSIONS: [&str; 4] =
     ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// One of the versions, without a look at its UTF-8.
+pub(crate) fn known_version(version: &[u8]) -> Option<&'static str> {
+    let mut versions = MODERN_VERSIONS.into_iter().chain(LEGACY_VERSIONS);
+    versions.find(|it| it.as_bytes() == version)
+}

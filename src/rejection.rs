@@ -21,12 +21,11 @@
 //!
 //! [Error Responses]: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-responses
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, io::Write};
 
 use bytes::Bytes;
 use http::{Extensions, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::Body;
-use serde_json::{Value, json};
 
 use crate::{body::ResponseBody, era::Era, protocol::code};
 
@@ -37,7 +36,7 @@ use crate::{body::ResponseBody, era::Era, protocol::code};
 pub struct Rejection {
     kind: RejectionKind,
     message: Cow<'static, str>,
-    data: Option<Value>,
+    data: Option<Data>,
     id: Option<Bytes>,
     header: Option<(HeaderName, HeaderValue)>,
     bodiless: bool,
@@ -157,7 +156,7 @@ impl Rejection {
     }
 
     /// Adds `error.data`.
-    pub(crate) fn with_data(mut self: Box<Self>, data: Value) -> Box<Self> {
+    pub(crate) fn with_data(mut self: Box<Self>, data: Data) -> Box<Self> {
         self.data = Some(data);
         self
     }
@@ -213,20 +212,32 @@ impl Rejection {
     }
 
     fn to_json(&self) -> Vec<u8> {
-        let mut error = json!({ "code": self.kind.code(), "message": self.message });
-        if let Some(data) = &self.data {
-            error["data"] = data.clone();
-        }
-        let mut text = Vec::with_capacity(256);
+        let data = self.data.as_ref().map(|Data(members)| members);
+        // Just right where the message needs no escapes: most need none.
+        let length = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":""}}"#.len()
+            + self
+                .id
+                .as_ref()
+                .map_or(0, |id| r#""id":,"#.len() + id.len())
+            + data.map_or(0, |members| r#","data":}"#.len() + members.len())
+            + self.message.len();
+        let mut text = Vec::with_capacity(length);
         text.extend_from_slice(br#"{"jsonrpc":"2.0","#);
         if let Some(id) = &self.id {
             text.extend_from_slice(br#""id":"#);
             text.extend_from_slice(id);
             text.push(b',');
         }
-        text.extend_from_slice(br#""error":"#);
-        text.extend_from_slice(error.to_string().as_bytes());
-        text.push(b'}');
+        text.extend_from_slice(br#""error":{"code":"#);
+        let _ = write!(text, "{}", self.kind.code()); // a Vec takes all bytes
+        if let Some(members) = data {
+            text.extend_from_slice(br#","data":"#);
+            text.extend_from_slice(members);
+            text.push(b'}');
+        }
+        text.extend_from_slice(br#","message":"#);
+        write_string(&mut text, &self.message);
+        text.extend_from_slice(b"}}");
         text
     }
 
@@ -247,6 +258,58 @@ impl Rejection {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// `error.data`: an object of strings and of lists of strings.
+///
+/// JSON text at once, since a tree would be built only to be written.
+#[derive(Clone)]
+pub(crate) struct Data(Vec<u8>);
+
+impl Data {
+    pub(crate) fn new() -> Self {
+        // Room for the longest that there is: the versions that are supported.
+        let mut text = Vec::with_capacity(192);
+        text.push(b'{');
+        Self(text)
+    }
+
+    pub(crate) fn string(mut self, key: &str, value: &str) -> Self {
+        self.key(key);
+        write_string(&mut self.0, value);
+        self
+    }
+
+    pub(crate) fn list<'a>(mut self, key: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
+        self.key(key);
+        let mut before = b'[';
+        for value in values {
+            self.0.push(before);
+            write_string(&mut self.0, value);
+            before = b',';
+        }
+        self.0
+            .extend_from_slice(if before == b'[' { b"[]" } else { b"]" });
+        self
+    }
+
+    fn key(&mut self, key: &str) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        write_string(&mut self.0, key);
+        self.0.push(b':');
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}}}", String::from_utf8_lossy(&self.0))
+    }
+}
+
+fn write_string(text: &mut Vec<u8>, string: &str) {
+    let _ = serde_json::to_writer(text, string); // a Vec takes all bytes
 }
 
 /// Writes the message that the client was sent.

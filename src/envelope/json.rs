@@ -92,20 +92,22 @@ pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {
 }
 
 fn stamp_answer(text: &[u8], answer: &Answer, stamp: &Stamp) -> Stamped {
+    let mut error = answer.error_code.clone().and_then(|span| {
+        let code = std::str::from_utf8(&text[span]).ok()?;
+        code.parse().ok()
+    });
+    // rule V8
+    let replacement = error.and_then(status::replacement);
+    error = replacement.map(i64::from).or(error);
+    let code = replacement.map(|code| code.to_string());
+    let ttl = stamp.hint().map(CacheHint::ttl_json);
+
     let mut edits = Edits::default();
     if let Some(result) = &answer.result {
-        edits.result(text, result, stamp);
+        edits.result(text, result, stamp, ttl.as_deref());
     }
-    let mut error = None;
-    if let Some(span) = answer.error_code.clone() {
-        error = std::str::from_utf8(&text[span.clone()])
-            .ok()
-            .and_then(|code| code.parse().ok());
-        // rule V8
-        if let Some(code) = error.and_then(status::replacement) {
-            edits.replace(span, code.to_string().as_bytes());
-            error = Some(code.into());
-        }
+    if let (Some(span), Some(code)) = (&answer.error_code, &code) {
+        edits.replace(span.clone(), code.as_bytes());
     }
     Stamped {
         text: edits.apply(text),
@@ -189,48 +191,60 @@ fn object(cursor: &Cursor<'_>, value: &Value) -> Option<Object> {
     })
 }
 
-/// Changes to a text, each at a place of its own.
+/// New pieces of a text, each for a stretch of the old one.
+///
+/// They are slices, and few, so that an answer is stamped with one allocation.
 #[derive(Default)]
-struct Edits(Vec<(Range<usize>, Vec<u8>)>);
+struct Edits<'a> {
+    pieces: [(Range<usize>, &'a [u8]); 16],
+    count: usize,
+}
 
-impl Edits {
-    fn replace(&mut self, span: Range<usize>, new: &[u8]) {
-        self.0.push((span, new.to_vec()));
+impl<'a> Edits<'a> {
+    fn replace(&mut self, span: Range<usize>, new: &'a [u8]) {
+        self.pieces[self.count] = (span, new);
+        self.count += 1;
     }
 
-    /// Inserts members, each written with a comma behind it, at the front of an object.
-    fn insert(&mut self, object: Object, mut members: Vec<u8>) {
-        if object.is_empty {
-            members.pop();
-        }
-        if !members.is_empty() {
-            self.0.push((object.inside..object.inside, members));
-        }
-    }
-
-    fn result(&mut self, text: &[u8], result: &ResultObject, stamp: &Stamp) {
-        let mut members = Vec::with_capacity(192);
-        if result.result_type.is_none() {
-            members.extend_from_slice(br#""resultType":"complete","#);
-        }
-        let server_info = stamp.server_info();
-        match (&result.meta, result.meta_at) {
-            (None, _) => {
-                members.extend_from_slice(br#""_meta":{"#);
-                members.extend_from_slice(server_info);
-                members.extend_from_slice(b"},");
+    /// Inserts the pieces of members, each member with a comma behind it, at the front of an object.
+    fn insert(&mut self, object: Object, members: &[&'a [u8]]) {
+        let last = members.iter().rposition(|piece| !piece.is_empty());
+        for (at, &piece) in members.iter().enumerate() {
+            let piece = match piece {
+                [piece @ .., b','] if object.is_empty && Some(at) == last => piece,
+                piece => piece,
+            };
+            if !piece.is_empty() {
+                self.replace(object.inside..object.inside, piece);
             }
+        }
+    }
+
+    fn result(
+        &mut self,
+        text: &[u8],
+        result: &ResultObject,
+        stamp: &'a Stamp,
+        ttl: Option<&'a str>,
+    ) {
+        const NONE: [&[u8]; 3] = [b""; 3];
+        let kind = match result.result_type {
+            None => [&br#""resultType":"complete","#[..], b"", b""],
+            Some(_) => NONE,
+        };
+        let server_info = stamp.server_info();
+        let meta = match (&result.meta, result.meta_at) {
+            (None, _) => [&br#""_meta":{"#[..], server_info, b"},"],
             (Some(_), Some(at)) if !result.has_server_info => {
-                self.insert(at, [server_info, b","].concat());
+                self.insert(at, &[server_info, b","]);
+                NONE
             }
             // What the handler set wins, even if it is no object.
-            (Some(_), _) => {}
-        }
+            (Some(_), _) => NONE,
+        };
         // rule V3
         if stamp.is_retry() {
-            let hint = CacheHint::default();
-            let (ttl, scope) = (hint.ttl_json(), hint.scope_json());
-            for (set, new) in [(&result.ttl, &*ttl), (&result.scope, scope)] {
+            for (set, new) in [(&result.ttl, "0"), (&result.scope, r#""private""#)] {
                 if let Some(set) = set {
                     self.replace(set.span.clone(), new.as_bytes());
                 }
@@ -241,35 +255,34 @@ impl Edits {
             .result_type
             .as_ref()
             .is_none_or(|kind| kind.is_string(text, "complete"));
-        if complete {
-            Self::hint(result, stamp, &mut members);
-        }
-        self.insert(result.at, members);
-    }
-
-    // rule V2
-    fn hint(result: &ResultObject, stamp: &Stamp, members: &mut Vec<u8>) {
-        let Some(hint) = stamp.hint() else {
-            return;
+        let hint = stamp.hint().filter(|_| complete);
+        // rule V2
+        let (ttl, scope) = match (hint, ttl) {
+            (Some(hint), Some(ttl)) => (
+                [br#""ttlMs":"#, ttl.as_bytes(), b","],
+                [br#""cacheScope":"#, hint.scope_json().as_bytes(), b","],
+            ),
+            _ => (NONE, NONE),
         };
-        let (ttl, scope) = (hint.ttl_json(), hint.scope_json());
-        if result.ttl.is_none() {
-            members.extend_from_slice(format!(r#""ttlMs":{ttl},"#).as_bytes());
-        }
-        if result.scope.is_none() {
-            members.extend_from_slice(format!(r#""cacheScope":{scope},"#).as_bytes());
-        }
+        let ttl = if result.ttl.is_none() { ttl } else { NONE };
+        let scope = if result.scope.is_none() { scope } else { NONE };
+        self.insert(result.at, [kind, meta, ttl, scope].as_flattened());
     }
 
-    fn apply(mut self, text: &[u8]) -> Option<Bytes> {
-        if self.0.is_empty() {
+    fn apply(self, text: &[u8]) -> Option<Bytes> {
+        let Self { mut pieces, count } = self;
+        let pieces = &mut pieces[..count];
+        if pieces.is_empty() {
             return None;
         }
-        self.0.sort_by_key(|(span, _)| span.start);
-        let added = self.0.iter().map(|(_, new)| new.len()).sum::<usize>();
-        let mut edited = Vec::with_capacity(text.len() + added);
+        // Pieces of one place stay in their order.
+        pieces.sort_by_key(|(span, _)| span.start);
+        let old = pieces.iter().map(|(span, _)| span.len()).sum::<usize>();
+        let new = pieces.iter().map(|(_, new)| new.len()).sum::<usize>();
+        // Of exactly this length: a buffer with room to spare would be allocated for again.
+        let mut edited = Vec::with_capacity(text.len() - old + new);
         let mut from = 0;
-        for (span, new) in &self.0 {
+        for (span, new) in pieces {
             edited.extend_from_slice(&text[from..span.start]);
             edited.extend_from_slice(new);
             from = span.end;

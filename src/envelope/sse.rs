@@ -27,6 +27,7 @@ use super::{
     Stamp,
     json::{self, Event},
 };
+use crate::word;
 
 pin_project! {
     /// A stream of events whose answers are stamped.
@@ -199,10 +200,13 @@ impl Rewriter {
         match json::stamp_event(data, &self.stamp) {
             Event::Pass => return None,
             // A value that spans lines would take their ends along when it is replaced.
-            Event::Replace(changed) if count_lines(&changed) != lines.len() => return None,
+            Event::Replace(changed) if lines.len() > 1 && count_lines(&changed) != lines.len() => {
+                return None;
+            }
             Event::Replace(changed) => {
                 new.reserve(event.len() - data.len() + changed.len());
-                for (line, value) in lines.iter().zip(changed.split(|&byte| byte == b'\n')) {
+                let values = changed.splitn(lines.len(), |&byte| byte == b'\n');
+                for (line, value) in lines.iter().zip(values) {
                     new.extend_from_slice(&text[from..line.value.start]);
                     new.extend_from_slice(value);
                     from = line.value.end;
@@ -315,7 +319,7 @@ impl Scanner {
                 }
             }
             let rest = &text[self.at.min(text.len())..];
-            let Some(length) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+            let Some(length) = word::line_end(rest) else {
                 self.at = text.len();
                 return None;
             };

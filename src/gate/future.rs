@@ -21,7 +21,7 @@ use crate::{
     discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
     era::Era,
-    head::Head,
+    head::{self, Head},
     message::Message,
     mirror::{Observer, ToolSchemas},
     protocol::header,
@@ -142,7 +142,7 @@ impl Plan {
         if let Some(era) = self.era.take() {
             // rule E8
             if era.is_modern() {
-                head.headers.remove(header::MCP_SESSION_ID);
+                head::remove_rare(&mut head.headers, &[header::MCP_SESSION_ID]);
             }
             // rule E9
             if head.extensions.get::<Era>().is_none() {
@@ -166,8 +166,8 @@ impl<S, R: Rules> Forward<S, R> {
         drop(head);
         // rule E8
         if plan.era.as_ref().is_some_and(Era::is_modern) {
-            self.head.headers.remove(header::MCP_SESSION_ID);
-            self.head.headers.remove(header::LAST_EVENT_ID);
+            let names = [header::MCP_SESSION_ID, header::LAST_EVENT_ID];
+            head::remove_rare(&mut self.head.headers, &names);
             // rule E12
             if let Some(version) = self.rules.discover().and_then(DiscoverRules::presents_as) {
                 let shown = version.clone();
