@@ -16,7 +16,10 @@ use axum::{
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 use serde_json::json;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     events::{self, Event, Events, Told},
@@ -109,10 +112,17 @@ struct Answers {
     events: Events,
     parts: VecDeque<Part>,
     is_over: bool,
+    /// When the server has been silent for too long.
+    deadline: Instant,
     last_event: Option<HeaderValue>,
     wait: Duration,
     attempts: u8,
     resuming: Option<Resuming>,
+}
+
+enum News {
+    Frame(Option<Result<Frame<Bytes>, axum::Error>>),
+    Resumed(Result<Body, Fault>),
 }
 
 type Resuming = Pin<Box<dyn Future<Output = Result<Body, Fault>> + Send>>;
@@ -120,6 +130,7 @@ type Resuming = Pin<Box<dyn Future<Output = Result<Body, Fault>> + Send>>;
 impl Answers {
     fn new(call: Call, body: Body) -> Self {
         Self {
+            deadline: Instant::now() + call.line().patience(),
             call,
             body,
             events: Events::default(),
@@ -141,21 +152,28 @@ impl Answers {
             if self.is_over {
                 return None;
             }
-            if let Some(resuming) = &mut self.resuming {
-                let resumed = resuming.await;
-                self.resuming = None;
-                match resumed {
-                    Ok(body) => self.body = body,
-                    Err(_) => self.fail(&Fault::BrokeOff),
+            let news = timeout_at(self.deadline, async {
+                match &mut self.resuming {
+                    Some(resuming) => News::Resumed(resuming.await),
+                    None => News::Frame(self.body.frame().await),
                 }
-                continue;
-            }
-            match self.body.frame().await {
-                Some(Ok(frame)) => match self.events.feed(&frame.into_data().unwrap_or_default()) {
-                    Ok(events) => events.into_iter().for_each(|event| self.take(event)),
-                    Err(fault) => self.fail(&fault),
-                },
-                Some(Err(_)) | None => self.resume(),
+            });
+            match news.await {
+                Ok(News::Resumed(body)) => {
+                    self.resuming = None;
+                    match body {
+                        Ok(body) => self.body = body,
+                        Err(_) => self.fail(&Fault::BrokeOff),
+                    }
+                }
+                Ok(News::Frame(Some(Ok(frame)))) => {
+                    match self.events.feed(&frame.into_data().unwrap_or_default()) {
+                        Ok(events) => events.into_iter().for_each(|event| self.take(event)),
+                        Err(fault) => self.fail(&fault),
+                    }
+                }
+                Ok(News::Frame(_)) => self.resume(),
+                Err(_) => self.fail(&Fault::Slow),
             }
         }
     }
@@ -166,6 +184,9 @@ impl Answers {
             self.attempts = 0;
         }
         self.wait = event.retry.unwrap_or(self.wait);
+        if !event.data.is_empty() {
+            self.deadline = Instant::now() + self.call.line().patience();
+        }
         match Told::read(&event.data) {
             Told::Answer { .. } => {
                 let text = events::answer_as(&event.data, self.call.id());

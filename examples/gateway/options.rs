@@ -15,7 +15,8 @@ Usage: gateway --upstream URL [OPTION]...
   --allow-origin ORIGIN  admit the web pages of an origin, such as https://app.example;
                          may be given several times
   --allow-host HOST      be known under this name; may be given several times
-  --timeout SECONDS      how long the server may take to begin an answer [60]
+  --timeout SECONDS      how long the server may take to begin an answer, and how long it may
+                         be silent in one that it gives in a session [60]
   --help                 print this
 ";
 

@@ -247,6 +247,11 @@ impl Line {
         self.id.is_none()
     }
 
+    /// How long the server may be silent.
+    pub(crate) fn patience(&self) -> Duration {
+        self.upstream.patience()
+    }
+
     fn request(&self, method: Method, body: impl Into<Body>) -> Request<Body> {
         let mut request = message(body);
         *request.method_mut() = method;

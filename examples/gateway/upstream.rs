@@ -32,7 +32,7 @@ pub(crate) const LIMIT: usize = 64 * 1024 * 1024;
 pub(crate) enum Fault {
     /// Nobody listens there.
     Down,
-    /// The answer did not begin in time.
+    /// The answer did not begin in time, or does not go on.
     Slow,
     BrokeOff,
     /// The server does not know the session, and has done nothing.
