@@ -262,6 +262,8 @@ async fn all_modern_clients_share_one_session_under_ids_of_its_own() {
         let mut request = call(id);
         let headers = request.headers_mut();
         headers.insert("authorization", "Bearer secret".parse().unwrap());
+        headers.append("x-many", "1".parse().unwrap());
+        headers.append("x-many", "2".parse().unwrap());
         headers.insert("accept", "application/json".parse().unwrap());
         calls.push(tokio::spawn(async move { front.ask(request).await }));
     }
@@ -290,6 +292,7 @@ async fn all_modern_clients_share_one_session_under_ids_of_its_own() {
         if is_call {
             assert_eq!(seen.header("mcp-session-id"), Some("session-1"));
             assert_eq!(seen.header("mcp-protocol-version"), Some("2025-06-18"));
+            assert_eq!(seen.headers.get_all("x-many").iter().count(), 2);
             assert_eq!(
                 seen.header("accept"),
                 Some("application/json, text/event-stream")

@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -24,7 +25,7 @@ use tokio::{
 use super::{
     events::{self, Event, Events, Told},
     session::Call,
-    upstream::{self, Fault, is_stream, read},
+    upstream::{self, Fault, drain, is_stream, read},
 };
 
 /// How long a stream may take to its first message before it is passed on as a stream.
@@ -192,6 +193,7 @@ impl Answers {
                 let text = events::answer_as(&event.data, self.call.id());
                 self.finish(StatusCode::OK, text.unwrap_or_default());
                 self.call.end();
+                drain(mem::take(&mut self.body));
             }
             Told::Request { method, .. } if self.call.line().is_stateless() => {
                 self.finish(StatusCode::BAD_REQUEST, cannot_ask(&method, self.call.id()));

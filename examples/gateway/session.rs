@@ -155,12 +155,13 @@ impl Session {
         let body = events::replace(message.body(), start..start + id.len(), number.as_bytes());
         let line = &call.session.line;
         let mut request = line.request(Method::POST, body);
-        for (name, value) in &head.headers {
-            let is_own = [header::CONTENT_LENGTH, header::ACCEPT_ENCODING].contains(name);
-            if !is_own && !request.headers().contains_key(name) {
-                request.headers_mut().append(name, value.clone());
-            }
+        let mut headers = head.headers;
+        headers.remove(header::ACCEPT_ENCODING);
+        headers.remove(header::CONTENT_LENGTH);
+        for (name, value) in request.headers() {
+            headers.insert(name, value.clone());
         }
+        *request.headers_mut() = headers;
         let response = line.upstream.send(request).await?;
         answer::of(call, response).await
     }

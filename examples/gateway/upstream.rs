@@ -18,7 +18,7 @@ use hyper_util::{
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::events::{self, Events};
+use super::events::{Events, Told};
 
 /// How long an unused connection is kept: less than the five seconds after which common servers
 /// close theirs, so that a request seldom meets a connection that is about to go.
@@ -101,10 +101,12 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn new(uri: Uri, timeout: Duration) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(timeout));
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .build_http();
+            .build(connector);
         Self {
             client,
             uri,
@@ -128,7 +130,12 @@ impl Upstream {
         for name in [header::HOST, header::ORIGIN, header::EXPECT] {
             request.headers_mut().remove(name);
         }
-        match timeout(self.timeout, self.client.request(request)).await {
+        // A stream of the server's own messages may begin when the first of them does.
+        let timeout = match *request.method() {
+            Method::GET => Duration::MAX,
+            _ => self.timeout,
+        };
+        match tokio::time::timeout(timeout, self.client.request(request)).await {
             Ok(Ok(response)) => {
                 let (mut head, body) = response.into_parts();
                 drop_hop_by_hop(&mut head.headers);
@@ -196,11 +203,19 @@ async fn first_answer(mut body: Body) -> Result<Bytes, Fault> {
         let frame = body.frame().await.ok_or(Fault::BrokeOff)?;
         let frame = frame.map_err(|_| Fault::BrokeOff)?;
         for event in events.feed(&frame.into_data().unwrap_or_default())? {
-            if let events::Told::Answer { .. } = events::Told::read(&event.data) {
+            if let Told::Answer { .. } = Told::read(&event.data) {
+                drain(body);
                 return Ok(event.data.into());
             }
         }
     }
+}
+
+/// Reads what is left of a stream behind its answer, which is nothing, so that its connection can
+/// serve again.
+pub(crate) fn drain(mut body: Body) {
+    let end = async move { while let Some(Ok(_)) = body.frame().await {} };
+    tokio::spawn(timeout(Duration::from_secs(1), end));
 }
 
 pub(crate) fn is_stream(headers: &HeaderMap) -> bool {
