@@ -1,8 +1,9 @@
-//! The response future of a layer that only looks at the head: the inner answer, or a rejection.
+//! The response future of the origin guard: the inner answer, or one of its own.
 
 use std::{
     fmt,
     future::Future,
+    mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -12,10 +13,10 @@ use http::Response;
 use http_body::Body;
 use pin_project_lite::pin_project;
 
-use crate::{body::ResponseBody, rejection::Rejection};
+use crate::{body::ResponseBody, origin::Grant, rejection::Rejection};
 
 pin_project! {
-    /// Resolves to the inner service's response, or to a rejection without calling it.
+    /// Resolves to the inner service's response, or to the guard's own without calling it.
     pub struct AnswerFuture<F> {
         #[pin]
         kind: Kind<F>,
@@ -25,15 +26,24 @@ pin_project! {
 pin_project! {
     #[project = KindProj]
     enum Kind<F> {
-        Inner { #[pin] future: F },
+        Inner { #[pin] future: F, grant: Grant },
+        Preflight { response: Option<Box<Response<()>>> },
         Rejected { rejection: Option<Box<Rejection>> },
     }
 }
 
 impl<F> AnswerFuture<F> {
-    pub(crate) fn inner(future: F) -> Self {
+    pub(crate) fn inner(future: F, grant: Grant) -> Self {
         Self {
-            kind: Kind::Inner { future },
+            kind: Kind::Inner { future, grant },
+        }
+    }
+
+    pub(crate) fn preflight(response: Box<Response<()>>) -> Self {
+        Self {
+            kind: Kind::Preflight {
+                response: Some(response),
+            },
         }
     }
 
@@ -53,14 +63,23 @@ where
 {
     type Output = Result<Response<ResponseBody<B>>, E>;
 
+    #[allow(clippy::expect_used)] // the contract of Future: not polled after Ready
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        const POLLED_AGAIN: &str = "AnswerFuture polled after completion";
+
         Poll::Ready(Ok(match self.project().kind.project() {
-            KindProj::Inner { future } => ready!(future.poll(cx))?.map(ResponseBody::passthrough),
-            #[allow(clippy::expect_used)] // the contract of Future: not polled after Ready
-            KindProj::Rejected { rejection } => rejection
+            KindProj::Inner { future, grant } => {
+                let mut response = ready!(future.poll(cx))?.map(ResponseBody::passthrough);
+                mem::take(grant).apply(response.headers_mut());
+                response
+            }
+            KindProj::Preflight { response } => response
                 .take()
-                .expect("AnswerFuture polled after completion")
-                .into_response(),
+                .expect(POLLED_AGAIN)
+                .map(|()| ResponseBody::replay(Bytes::new(), None)),
+            KindProj::Rejected { rejection } => {
+                rejection.take().expect(POLLED_AGAIN).into_response()
+            }
         }))
     }
 }

@@ -45,13 +45,23 @@
 //!     .body_limit(16 * 1024 * 1024);
 //! ```
 //!
+//! # Deployment
+//!
+//! - What reads the body behind these layers should read JSON as they do: in UTF-8, without
+//!   comments or `NaN`, after no decompression. A legacy body is handed on even if it is not JSON,
+//!   unless it mentions a claim.
+//! - A `POST` of media type `application/grpc` without a version header passes unread, so that gRPC
+//!   can share the port. Serve no JSON under that type.
+//! - A slow body holds the instance of the inner service that was polled ready. Limit the time
+//!   that a body may take outside of the layers.
+//!
 //! See [Versioning] in the specification.
 //!
 //! [Versioning]: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#terminology
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use http::{Extensions, HeaderValue, Method, header};
+use http::{Extensions, HeaderValue, header};
 use serde_json::json;
 use tower_layer::Layer;
 
@@ -365,6 +375,12 @@ impl EraRules {
         self.0.tolerated.contains(&quirk)
     }
 
+    /// Whether `GET` and `DELETE` are served.
+    // rule E7
+    pub(crate) fn has_streams(&self) -> bool {
+        self.0.legacy_streams && self.serves_legacy()
+    }
+
     /// Every version that is served, newest first.
     pub(crate) fn supported(&self) -> impl Iterator<Item = &str> {
         let modern = MODERN_VERSIONS.iter().filter(|_| self.serves_modern());
@@ -447,25 +463,24 @@ impl EraRules {
     // rule E7
     pub(crate) fn check_method(
         &self,
-        method: &Method,
+        method: &str,
         head: &Head<'_>,
     ) -> Result<Era, Box<Rejection>> {
-        let streams = self.0.legacy_streams && self.serves_legacy();
-        if method != Method::OPTIONS && (!streams || self.header_is_modern(head)) {
+        if method != "OPTIONS" && (!self.has_streams() || self.header_is_modern(head)) {
             let rejection = Rejection::new(
                 RejectionKind::MethodNotAllowed,
                 "This endpoint takes messages by POST",
             );
             return Err(rejection
                 .with_header(header::ALLOW, HeaderValue::from_static("POST"))
-                .without_body(method == Method::HEAD));
+                .without_body(method == "HEAD"));
         }
         // rule E1: an unknown version is refused on every method
         if head.version.named() == NamedVersion::Absent {
             return Ok(Era::UNNAMED);
         }
         self.named_by_header(head)
-            .map_err(|rejection| rejection.without_body(method == Method::HEAD))
+            .map_err(|rejection| rejection.without_body(method == "HEAD"))
     }
 
     /// Decides the era of a message, or why it is refused.
@@ -476,7 +491,7 @@ impl EraRules {
     ) -> Result<Era, Box<Rejection>> {
         let modern = self.header_is_modern(head) || self.claim_is_modern(message);
         if modern {
-            check_media(head)?;
+            head.check_media()?;
         }
         let hidden = message.mentions_claim() || message.claims().any(|it| !self.is_legacy(&it));
         // rules B4, B5
@@ -634,24 +649,6 @@ fn log_tolerance(quirk: Quirk) {
     tracing::warn!(?quirk, "a wrong client is tolerated");
     #[cfg(not(feature = "tracing"))]
     let _ = quirk;
-}
-
-/// Refuses a modern body that is not plain JSON.
-// rule B6
-pub(crate) fn check_media(head: &Head<'_>) -> Result<(), Box<Rejection>> {
-    if !head.is_json() {
-        return Err(Rejection::new(
-            RejectionKind::UnsupportedMediaType,
-            "Content-Type is not application/json",
-        ));
-    }
-    if head.encoded {
-        return Err(Rejection::new(
-            RejectionKind::UnsupportedContentEncoding,
-            "Content-Encoding is not supported",
-        ));
-    }
-    Ok(())
 }
 
 // rule E3

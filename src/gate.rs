@@ -33,10 +33,11 @@ use self::future::{Forward, Plan};
 pub(crate) use self::read::{Outcome, Read, ReadBody};
 use crate::{
     body::{RequestBody, ResponseBody},
+    check::{HeadVerdict, Judge},
     discover::DiscoverRules,
     envelope::EnvelopeRules,
     era::{Era, EraRules},
-    head::{Head, NamedVersion},
+    head::Head,
     message::Message,
     mirror::MirrorRules,
     rejection::Rejection,
@@ -161,7 +162,7 @@ where
                     inner,
                     rules: self.rules.clone(),
                     limit,
-                    modern_limit: self.limits.modern,
+                    limits: self.limits,
                 };
                 if lend {
                     ResponseFuture::borrowing(body, forward)
@@ -187,18 +188,12 @@ enum Triage {
 
 impl<S, R: Rules> Gate<S, R> {
     fn triage<B: Body>(&self, request: &Request<B>) -> Triage {
-        let eras = self.rules.eras();
         let known = request.extensions();
+        // An outer layer that let a request through may serve more than this one by itself.
         if request.method() != Method::POST {
-            // An outer layer that let this through may serve more than this one by itself.
             if let Some(era) = Era::get(known) {
                 return Triage::Forward(Some(era.clone()));
             }
-            return match eras.check_method(request.method(), &Head::from(request.headers())) {
-                Ok(era) => Triage::Forward(Some(era)),
-                Err(rejection) if self.rules.refuses() => Triage::Reject(rejection),
-                Err(_) => Triage::Forward(None),
-            };
         }
         if let Some(message) = Message::get(known) {
             let limit = self.limits.legacy.max(message.body().len());
@@ -207,22 +202,17 @@ impl<S, R: Rules> Gate<S, R> {
             return Triage::Read { limit, lend };
         }
         let head = Head::from(request.headers());
-        let modern = eras.header_is_modern(&head);
-        // rule B1: gRPC shares the port, not the protocol
-        if head.is_grpc() && head.version.named() == NamedVersion::Absent {
-            return Triage::Forward(None);
-        }
-        let limit = if modern {
-            self.limits.modern
-        } else {
-            self.limits.legacy
-        };
-        if !self.rules.refuses() {
-            return Triage::Read { limit, lend: true };
-        }
-        match future::check_head(&head, modern, limit) {
-            Ok(()) => Triage::Read { limit, lend: false },
-            Err(rejection) => Triage::Reject(rejection),
+        let judge = Judge::of(&self.rules, self.limits);
+        let lend = !self.rules.refuses();
+        match judge.head(request.method().as_str(), &head) {
+            Ok(HeadVerdict::Unread(era)) => Triage::Forward(era),
+            Ok(HeadVerdict::Read(limit)) => Triage::Read { limit, lend },
+            Err(rejection) if !lend => Triage::Reject(rejection),
+            Err(_) if request.method() != Method::POST => Triage::Forward(None),
+            Err(_) => Triage::Read {
+                limit: judge.limit(&head),
+                lend,
+            },
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What the rules look at in a request's head, gathered in one walk.
 
-use crate::protocol::header;
+use crate::{
+    protocol::header,
+    rejection::{Rejection, RejectionKind},
+};
 
 /// The headers that a rule reads.
 #[derive(Debug, Default)]
@@ -139,12 +142,27 @@ impl<'a> Head<'a> {
     /// Whether the body is declared as `application/json`, and in no other charset than UTF-8.
     ///
     /// Some readers decode by the charset: in UTF-7, say, one text is another message.
-    pub(crate) fn is_json(&self) -> bool {
+    fn is_json(&self) -> bool {
         let Field::One(value) = self.content_type else {
             return false;
         };
         media_type(value).eq_ignore_ascii_case(b"application/json")
             && charsets(value).all(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
+    }
+
+    /// Refuses a modern body that is not plain JSON.
+    // rule B6
+    pub(crate) fn check_media(&self) -> Result<(), Box<Rejection>> {
+        let (kind, text) = if !self.is_json() {
+            let text = "Content-Type is not application/json in UTF-8";
+            (RejectionKind::UnsupportedMediaType, text)
+        } else if self.encoded {
+            let text = "Content-Encoding is not supported";
+            (RejectionKind::UnsupportedContentEncoding, text)
+        } else {
+            return Ok(());
+        };
+        Err(Rejection::new(kind, text))
     }
 
     /// Whether the body is declared as one of gRPC's.

@@ -609,6 +609,19 @@ mod tests {
     }
 
     #[test]
+    fn every_control_byte_in_a_string_is_malformed() {
+        for byte in 0..0x20_u8 {
+            for length in [0, 7, 31, 40] {
+                let mut text = vec![b'x'; length];
+                text.insert(0, b'"');
+                text.extend([byte, b'"']);
+                assert_eq!(read(&text), Err(Malformed), "{byte:#x}");
+            }
+        }
+        assert_eq!(read(b"\"\x20\x7f\""), Ok(()));
+    }
+
+    #[test]
     fn bytes_that_are_not_utf_8_are_malformed() {
         assert_eq!(read(b"\"A \x97 B\""), Err(Malformed));
         assert_eq!(read(b"{\"\xff\":1}"), Err(Malformed));

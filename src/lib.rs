@@ -8,7 +8,7 @@
 //!   Request<B>
 //!      |
 //!      v
-//!   OriginGuard             head only                  403
+//!   OriginGuard             head only                  403, 204 to preflights
 //!      |
 //!      v
 //!   (your authentication)   sees only accepted origins, reads no body
@@ -60,7 +60,7 @@
 //! # Features
 //!
 //! - `tracing` (default): warns when a weakening acts, and when an answer passes unstamped.
-//! - `reference`: the [reference service](mod@reference), to try the layers on and to build on.
+//! - `reference`: the reference service (module `reference`), to try the layers on and to build on.
 //!
 //! [spec]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -68,6 +68,7 @@
 
 mod answer;
 pub mod body;
+pub mod check;
 pub mod discover;
 pub mod envelope;
 pub mod era;

@@ -46,43 +46,185 @@
 //! # }
 //! ```
 //!
-//! # Deployment
+//! # What browsers are told
 //!
-//! - Put the guard outside of authentication, and on the MCP route only: health checks and
-//!   well-known documents are everybody's.
-//! - Behind a proxy that keeps `Host`, list the public name with
-//!   [`allow_host`](OriginGuardLayer::allow_host). TLS may end at the proxy. Where the proxy
-//!   replaces `Host`, list the public origin with
-//!   [`allow_origin`](OriginGuardLayer::allow_origin).
-//! - A server that only listens on loopback has no other names: set
-//!   [`require_known_host`](OriginGuardLayer::require_known_host).
-//! - The guard tells pages apart, not users. It is no substitute for authentication.
+//! A browser lets a page read an answer of another origin, and send it more than a form could, only
+//! if the server says so (CORS). The guard says it to the pages that it admits, and to no other:
+//!
+//! - every answer that passes the guard names the origin in `Access-Control-Allow-Origin`, as it
+//!   was sent and in place of what the inner service says. Results can be read, and so can
+//!   refusals of inner layers, the challenge in a `401`, and the id of a session;
+//! - a preflight is answered by the guard itself: `POST` and the headers of MCP are allowed, every
+//!   `Mcp-Param-*` that is asked for, and [what you add](OriginGuardLayer::allow_header). Any other
+//!   `OPTIONS` goes to the inner service;
+//! - `Vary` names `Origin`, also where none was sent: no cache may mistake one answer for another.
+//!
+//! # Deploying
+//!
+//! What follows holds for a `POST`, as the messages of MCP are, unless another method is named.
+//!
+//! ## Where the guard stands
+//!
+//! On the MCP route. Health checks and well-known documents are everybody's, whatever name they
+//! are asked for under:
+//!
+//! ```
+//! use axum::{Router, routing::{get, post}};
+//! use mcp_layers::OriginGuardLayer;
+//!
+//! let app: Router = Router::new()
+//!     .route("/mcp", post(|| async { "…" }).layer(OriginGuardLayer::new()))
+//!     .route("/health", get(|| async { "well" }))
+//!     .route("/.well-known/oauth-protected-resource", get(|| async { "{}" }));
+//! ```
+//!
+//! - Put it around the route with `layer`. With `route_layer`, a `post` route answers preflights
+//!   with `405` before the guard sees them.
+//! - Put it outside of the authentication. A preflight has no token, a page can read a challenge
+//!   only if the guard completes it, and a foreign page shall not learn who is logged in.
+//! - What a layer outside of the guard answers, say to a slow request, no page of another origin
+//!   can read.
+//!
+//! ## On the user's own machine
+//!
+//! | who asks | `Origin` | `Host` | settings | outcome |
+//! |---|---|---|---|---|
+//! | a program | none | `localhost:8080` | none | passes |
+//! | the server's own page | `http://localhost:8080` | `localhost:8080` | none | passes |
+//! | the same by address | `http://127.0.0.1:8080` | `127.0.0.1:8080` | none | passes |
+//! | a page of another port | `http://localhost:5173` | `localhost:8080` | none | refused |
+//! | the same | `http://localhost:5173` | `localhost:8080` | `allow_origin("http://localhost:*")` | passes |
+//! | the same by address | `http://127.0.0.1:5173` | `localhost:8080` | `allow_origin("http://localhost:*")` | refused |
+//! | a foreign page | `https://evil.example` | `localhost:8080` | none | refused |
+//! | a program that was misled | none | `evil.example:8080` | none | passes |
+//! | the same | none | `evil.example:8080` | `require_known_host(true)` | refused |
+//!
+//! Listen on a loopback address only, and set
+//! [`require_known_host`](OriginGuardLayer::require_known_host): the server has no other names. An
+//! entry for any port admits the pages of whatever else runs on the machine.
+//!
+//! ## Behind nginx with TLS
+//!
+//! nginx replaces `Host` by the address it connects to. Let it keep the name, and list that:
+//!
+//! ```nginx
+//! location /mcp {
+//!     proxy_pass http://127.0.0.1:8080;
+//!     proxy_set_header Host $host;
+//! }
+//! ```
+//!
+//! What then becomes of the pages of `https://mcp.example.com` (and of `http`, where it says so):
+//!
+//! | `Host` | settings | outcome |
+//! |---|---|---|
+//! | `mcp.example.com` | none | refused |
+//! | `mcp.example.com` | `allow_host("mcp.example.com")` | passes |
+//! | `mcp.example.com`, page of `http` | `allow_host("mcp.example.com")` | passes |
+//! | `mcp.example.com`, page of `http` | `allow_host("mcp.example.com")`, `public_scheme(Scheme::Https)` | refused |
+//! | `127.0.0.1:8080` | `allow_host("mcp.example.com")` | refused |
+//! | `127.0.0.1:8080` | `allow_origin("https://mcp.example.com")` | passes |
+//! | `127.0.0.1:8080`, `X-Forwarded-Host: mcp.example.com` | `allow_host("mcp.example.com")` | refused |
+//! | `127.0.0.1:8080`, `X-Forwarded-Host: mcp.example.com` | `allow_host("mcp.example.com")`, `dangerously_trust_forwarded_host(true)` | passes |
+//!
+//! On another port than 443, keep that too: `Host $host:$server_port`.
+//!
+//! Where `Host` is replaced, every name seems to be known: a `GET` under a rebound one passes. That
+//! is why it should be kept. Trust `X-Forwarded-Host` only if the proxy overwrites it, as with
+//! `proxy_set_header X-Forwarded-Host $host`.
+//!
+//! ## A browser client on another origin
+//!
+//! List its origin, as in `allow_origin("https://app.example.com")`. It then can read all that the
+//! server answers. What it may send depends:
+//!
+//! | what the page sends | needs |
+//! |---|---|
+//! | a token in `Authorization` | nothing more |
+//! | `Mcp-Param-Region`, or `traceparent` | nothing more |
+//! | `X-Api-Key` | `allow_header(HeaderName::from_static("x-api-key"))` |
+//! | `DELETE`, to end a session | `legacy_streams(true)` |
+//! | cookies | `allow_credentials(true)` |
+//!
+//! Origins that come and go need no restart: [`with_handle`](OriginGuardLayer::with_handle).
+//!
+//! ## Desktop webviews and extensions
+//!
+//! | program | `Origin` | entry |
+//! |---|---|---|
+//! | webview of VS Code | `vscode-webview://1f0c9d7e-4bbb`, another each time | `vscode-webview://*` |
+//! | Tauri on macOS and Linux | `tauri://localhost` | `tauri://localhost` |
+//! | Tauri on Windows and Android | `http://tauri.localhost` | `http://tauri.localhost` |
+//! | extension of Chromium | `chrome-extension://abcdefghijklmnop` | `chrome-extension://abcdefghijklmnop` |
+//! | extension of Firefox | `moz-extension://0b5c1c5e-8a5f`, another on each machine | `moz-extension://*` |
+//! | page from a file | `null` | `null` |
+//!
+//! An entry for a whole scheme admits every program that uses it, and `null` every sandboxed frame:
+//! give files an origin instead, and ask for a token.
+//!
+//! ## Containers
+//!
+//! | who asks | `Origin` | `Host` | settings | outcome |
+//! |---|---|---|---|---|
+//! | a program, through a published port | none | `localhost:9000` | none | passes |
+//! | a page, through that port | `http://localhost:9000` | `localhost:9000` | none | passes |
+//! | another container | none | `mcp:8080` | none | passes |
+//! | the same by `GET` | none | `mcp:8080` | none | refused |
+//! | the same by `GET` | none | `mcp:8080` | `allow_host("mcp")` | passes |
+//! | a page from another machine | `http://box.lan:9000` | `box.lan:9000` | none | refused |
+//! | the same | `http://box.lan:9000` | `box.lan:9000` | `allow_host("box.lan")` | passes |
+//! | a page under the wildcard address | `http://0.0.0.0:9000` | `0.0.0.0:9000` | none | refused |
+//!
+//! Which port the server listens on plays no part, nor does its address: `0.0.0.0` is no name of
+//! it, and [`allow_host`](OriginGuardLayer::allow_host) says so.
+//!
+//! ## What same-origin protects from, and what not
+//!
+//! | who asks | `Origin` | `Host` | outcome |
+//! |---|---|---|---|
+//! | a foreign page, by script, form or `text/plain` | `https://evil.example` | `localhost:8080` | refused |
+//! | a page whose name was rebound to this server | `http://evil.example:8080` | `evil.example:8080` | refused |
+//! | the same by `GET`, as of an `EventSource` | none | `evil.example:8080` | refused |
+//! | a sandboxed frame | `null` | `localhost:8080` | refused |
+//! | a page of another name of this machine | `http://other.localhost:8080` | `localhost:8080` | refused |
+//! | a program, whoever runs it | none | `localhost:8080` | passes |
+//! | a program that calls itself our page | `http://localhost:8080` | `localhost:8080` | passes |
+//! | whatever else is served under our host and port | `http://localhost:8080` | `localhost:8080` | passes |
+//! | a link or an image on a foreign page, by `GET` | none | `localhost:8080` | passes |
+//!
+//! So it is no substitute for authentication, a script that slips into a page of ours can do what
+//! the page can, and a `GET` must not change anything. [`McpLayer`](crate::McpLayer) answers it with
+//! `405` unless told to serve [streams](crate::McpLayer::legacy_streams).
 //!
 //! See [Security & Endpoint] in the specification.
 //!
 //! [Security & Endpoint]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
 
+mod cors;
+mod handle;
 mod host;
 mod policy;
 
 use std::{
-    sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
 #[cfg(feature = "tracing")]
 use self::policy::Grounds;
-use self::policy::{Policy, Verdict};
-use crate::body::ResponseBody;
+use self::{handle::Source, policy::Verdict};
+use crate::{body::ResponseBody, rejection::Rejection};
 
+pub(crate) use self::cors::Grant;
 #[doc(inline)]
 pub use self::{
+    handle::OriginHandle,
     host::{InvalidEntryKind, InvalidHost, Scheme},
     policy::{InvalidOrigin, Origin},
 };
@@ -94,7 +236,8 @@ pub use crate::answer::AnswerFuture;
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct OriginGuardLayer {
-    policy: Arc<Policy>,
+    source: Source,
+    legacy_streams: bool,
 }
 
 impl OriginGuardLayer {
@@ -150,7 +293,7 @@ impl OriginGuardLayer {
     /// assert_eq!(error.kind(), InvalidEntryKind::Path);
     /// ```
     pub fn allow_origin(mut self, origin: &str) -> Result<Self, InvalidOrigin> {
-        Arc::make_mut(&mut self.policy).origins.add(origin)?;
+        self.source.change(|policy| policy.origins.add(origin))?;
         #[cfg(feature = "tracing")]
         if origin == "*" {
             tracing::warn!("the origin guard is told to admit every origin");
@@ -175,8 +318,8 @@ impl OriginGuardLayer {
         mut self,
         predicate: impl Fn(&Origin<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let policy = Arc::make_mut(&mut self.policy);
-        policy.origins.add_predicate(predicate);
+        self.source
+            .change(|policy| policy.origins.add_predicate(predicate));
         self
     }
 
@@ -194,7 +337,7 @@ impl OriginGuardLayer {
     /// - [`Wildcard`](InvalidEntryKind::Wildcard) if there is a `*`,
     /// - one of the kinds that [`allow_origin`](Self::allow_origin) lists otherwise.
     pub fn allow_host(mut self, host: &str) -> Result<Self, InvalidHost> {
-        Arc::make_mut(&mut self.policy).hosts.add(host)?;
+        self.source.change(|policy| policy.hosts.add(host))?;
         Ok(self)
     }
 
@@ -203,13 +346,14 @@ impl OriginGuardLayer {
     /// A page of the same host then must have been loaded under this scheme. By default either
     /// scheme will do: behind a proxy where TLS ends, the server can't tell.
     pub fn public_scheme(mut self, scheme: Scheme) -> Self {
-        Arc::make_mut(&mut self.policy).public_scheme = Some(scheme);
+        self.source
+            .change(|policy| policy.public_scheme = Some(scheme));
         self
     }
 
     /// Refuses every request to a host that is not known, by default only those of browsers.
     pub fn require_known_host(mut self, yes: bool) -> Self {
-        Arc::make_mut(&mut self.policy).require_known_host = yes;
+        self.source.change(|policy| policy.require_known_host = yes);
         self
     }
 
@@ -223,8 +367,84 @@ impl OriginGuardLayer {
     /// Any client can send this header, a rebound page included. It is safe only if every request
     /// comes through a proxy that removes the client's own value.
     pub fn dangerously_trust_forwarded_host(mut self, yes: bool) -> Self {
-        Arc::make_mut(&mut self.policy).trust_forwarded_host = yes;
+        self.source
+            .change(|policy| policy.trust_forwarded_host = yes);
         self
+    }
+
+    /// Lets admitted pages send another request header.
+    ///
+    /// The headers of MCP, `Authorization`, `Content-Type`, `Accept` and those of the trace context
+    /// are allowed anyway, and so is every `Mcp-Param-*` that a page asks for.
+    ///
+    /// ```
+    /// use http::HeaderName;
+    /// use mcp_layers::OriginGuardLayer;
+    ///
+    /// let guard = OriginGuardLayer::new().allow_header(HeaderName::from_static("x-api-key"));
+    /// ```
+    #[allow(clippy::needless_pass_by_value)] // names are given as constants
+    pub fn allow_header(mut self, name: HeaderName) -> Self {
+        self.source.change(|policy| policy.cors.allow_header(&name));
+        self
+    }
+
+    /// Lets admitted pages send cookies and other credentials that the browser keeps, and read the
+    /// answers to such requests.
+    ///
+    /// A token that the page itself puts into `Authorization` needs no such permission.
+    ///
+    /// It is never given to an origin that only the entries `*` or `null` admit, whichever was set
+    /// first: any page can come by such an origin. Without it, a permission that the inner service
+    /// gives to a page is taken back.
+    ///
+    /// # Warning
+    ///
+    /// Every page of the listed origins then acts as the user who is logged in.
+    pub fn allow_credentials(mut self, yes: bool) -> Self {
+        self.source.change(|policy| policy.cors.credentials = yes);
+        self
+    }
+
+    /// Lets the pages of listed origins into a private network, where a browser asks for that with
+    /// `Access-Control-Request-Private-Network`.
+    ///
+    /// It is never given to an origin that only the entries `*` or `null` admit. Chromium asks so
+    /// from version 98 on; from 142 on it asks the user instead.
+    pub fn allow_private_network(mut self, yes: bool) -> Self {
+        self.source
+            .change(|policy| policy.cors.private_network = yes);
+        self
+    }
+
+    /// Lets browsers keep the answer to a preflight for this long, in whole seconds.
+    ///
+    /// The default is two hours, the longest that Chromium does. An origin that is no longer
+    /// admitted is refused all the same: each request is judged by itself.
+    pub fn preflight_max_age(mut self, age: Duration) -> Self {
+        self.source.change(|policy| policy.cors.set_max_age(age));
+        self
+    }
+
+    /// Lets admitted pages also send `GET` and `DELETE`, for an inner service with sessions.
+    ///
+    /// [`McpLayer::legacy_streams`](crate::McpLayer::legacy_streams) sets this too.
+    pub fn legacy_streams(mut self, yes: bool) -> Self {
+        self.legacy_streams = yes;
+        self
+    }
+
+    /// Makes a handle that replaces the policy of all guards built from this layer and its clones.
+    ///
+    /// A setting that is made on the layer afterwards is made for all of them. See [`OriginHandle`]
+    /// for an example.
+    pub fn with_handle(self) -> (Self, OriginHandle) {
+        let (source, handle) = self.source.with_handle();
+        let layer = Self {
+            source,
+            legacy_streams: self.legacy_streams,
+        };
+        (layer, handle)
     }
 }
 
@@ -234,7 +454,8 @@ impl<S> Layer<S> for OriginGuardLayer {
     fn layer(&self, inner: S) -> OriginGuard<S> {
         OriginGuard {
             inner,
-            policy: Arc::clone(&self.policy),
+            source: self.source.clone(),
+            legacy_streams: self.legacy_streams,
         }
     }
 }
@@ -245,7 +466,8 @@ impl<S> Layer<S> for OriginGuardLayer {
 #[derive(Clone, Debug)]
 pub struct OriginGuard<S> {
     inner: S,
-    policy: Arc<Policy>,
+    source: Source,
+    legacy_streams: bool,
 }
 
 impl<S> OriginGuard<S> {
@@ -279,16 +501,36 @@ where
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
-        let verdict = self
-            .policy
-            .check(request.method(), request.uri(), request.headers());
-        match verdict {
-            Ok(verdict) => {
-                log_weakening(verdict, request.headers());
-                AnswerFuture::inner(self.inner.call(request))
-            }
+        match self.judge(&request) {
+            Ok(Passage::Inner(grant)) => AnswerFuture::inner(self.inner.call(request), grant),
+            Ok(Passage::Preflight(response)) => AnswerFuture::preflight(response),
             Err(rejection) => AnswerFuture::rejected(rejection),
         }
+    }
+}
+
+/// What happens to a request that is not refused.
+enum Passage {
+    Inner(Grant),
+    Preflight(Box<Response<()>>),
+}
+
+impl<S> OriginGuard<S> {
+    fn judge<B>(&self, request: &Request<B>) -> Result<Passage, Box<Rejection>> {
+        let (method, headers) = (request.method(), request.headers());
+        self.source.with(|policy| {
+            let verdict = policy.check(method, request.uri(), headers)?;
+            log_weakening(verdict, headers);
+            let grant = policy.grant(verdict, headers);
+            Ok(
+                if grant.is_for_a_page() && cors::is_preflight(method, headers) {
+                    let response = policy.cors.answer(headers, grant, self.legacy_streams);
+                    Passage::Preflight(Box::new(response))
+                } else {
+                    Passage::Inner(grant)
+                },
+            )
+        })
     }
 }
 

@@ -26,19 +26,29 @@ pub(crate) mod meta {
     pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
     pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    #[cfg(feature = "reference")]
+    pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 }
 
 /// Methods that a rule or the reference service knows by name.
 pub(crate) mod method {
+    #[cfg(feature = "reference")]
+    pub(crate) use super::service::*;
+
     pub(crate) const DISCOVER: &str = "server/discover";
     /// A log message of the server.
     pub(crate) const LOG: &str = "notifications/message";
     pub(crate) const INITIALIZE: &str = "initialize";
     /// Only in the handshake era.
+    pub(crate) const SET_LOG_LEVEL: &str = "logging/setLevel";
+    /// Only in the handshake era.
     pub(crate) const PING: &str = "ping";
     pub(crate) const TOOLS_CALL: &str = "tools/call";
     pub(crate) const TOOLS_LIST: &str = "tools/list";
+    pub(crate) const PROMPTS_LIST: &str = "prompts/list";
     pub(crate) const PROMPTS_GET: &str = "prompts/get";
+    pub(crate) const RESOURCES_LIST: &str = "resources/list";
+    pub(crate) const TEMPLATES_LIST: &str = "resources/templates/list";
     pub(crate) const RESOURCES_READ: &str = "resources/read";
 
     /// Whether `method` is one of a notification.
@@ -57,7 +67,7 @@ pub(crate) mod method {
     pub(crate) const REMOVED: [&str; 5] = [
         INITIALIZE,
         PING,
-        "logging/setLevel",
+        SET_LOG_LEVEL,
         "resources/subscribe",
         "resources/unsubscribe",
     ];
@@ -68,11 +78,31 @@ pub(crate) mod method {
     pub(crate) const CACHEABLE: [&str; 6] = [
         DISCOVER,
         TOOLS_LIST,
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
+        PROMPTS_LIST,
+        RESOURCES_LIST,
+        TEMPLATES_LIST,
         RESOURCES_READ,
     ];
+}
+
+/// Methods that only the reference service knows by name.
+#[cfg(feature = "reference")]
+pub(crate) mod service {
+    use super::method::{PROMPTS_GET, RESOURCES_READ, TOOLS_CALL};
+
+    pub(crate) const COMPLETE: &str = "completion/complete";
+    pub(crate) const LISTEN: &str = "subscriptions/listen";
+    pub(crate) const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+    pub(crate) const PROGRESS: &str = "notifications/progress";
+    pub(crate) const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+    pub(crate) const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+    pub(crate) const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+    pub(crate) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+
+    /// Methods whose result may ask the client for more input.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
+    pub(crate) const ASKING: [&str; 3] = [PROMPTS_GET, RESOURCES_READ, TOOLS_CALL];
 }
 
 /// The levels of log messages, the most important last.

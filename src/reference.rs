@@ -1,11 +1,14 @@
 //! A small MCP server, to try the layers on and to begin a server of your own with.
 //!
-//! It answers `server/discover`, `initialize`, `ping`, `tools/list` and `tools/call`, and every
-//! further method that you register. It knows nothing of eras: it answers each message in the
-//! plainest form, and the layers around it do the rest. What it stands by:
+//! It answers `server/discover`, `initialize`, `ping`, `tools/list` and `tools/call`, and what you
+//! register: [prompts](Prompt), [resources](Resource) and [templates](ResourceTemplate),
+//! [completions](Completion), [log levels](ReferenceService::logging), [subscriptions](Notifier)
+//! and any further method. It answers each message in the plainest form, and the layers around it
+//! do the rest: of eras it knows only what it may not send to a client of the other. What it
+//! stands by:
 //!
 //! 1. it advertises only what a registered handler backs;
-//! 2. the list of tools is in the order of registration, and was encoded once;
+//! 2. lists are in the order of registration, and encoded once;
 //! 3. an answer repeats the bytes of the request's id;
 //! 4. arguments that a tool can't take are a result with `isError: true`, which the model gets to
 //!    see; a handler that fails or panics is "Internal error" (-32603) without details, and the
@@ -80,13 +83,40 @@
 //!     });
 //! ```
 //!
+//! # Streams
+//!
+//! A handler can tell how far it is, and what happens, while it works:
+//!
+//! ```
+//! use mcp_layers::reference::{LogLevel, Progress, ToolCall, ToolError, ToolResult};
+//!
+//! async fn count(call: ToolCall) -> Result<ToolResult, ToolError> {
+//!     call.log(LogLevel::Info, "Counting").await;
+//!     for number in 1..=3 {
+//!         call.progress(Progress::new(number.into()).total(3.0)).await;
+//!     }
+//!     Ok(ToolResult::text("1, 2, 3"))
+//! }
+//! ```
+//!
+//! The first notification turns the answer into a stream of events; without one it is plain JSON.
+//! Progress is sent only if the request has a `progressToken`, a log message only if
+//! [`logging`](ReferenceService::logging) is on and the client wants its level: where the client
+//! wants nothing, these calls do nothing. Otherwise they wait until the notification has left, so
+//! a handler is as slow as its client, and nothing piles up. A message in an array gets its answer
+//! alone.
+//!
+//! The body of the answer drives the handler. A client that closes the stream drops it.
+//!
 //! # Deployment
 //!
 //! - Alone it is a server of the handshake era without any checks. Put it behind
 //!   [`McpLayer`](crate::McpLayer).
 //! - Bodies end at [4 MiB](crate::gate::DEFAULT_BODY_LIMIT), unless a layer has read a longer one,
 //!   and arrays at 1,000 messages.
-//! - Handlers run inside of the response's future: a client that hangs up drops them.
+//! - Handlers run inside of the response's future and body: a client that hangs up drops them.
+//! - Each open subscription keeps what it asked for, up to 1,000 URIs. How many a client may open
+//!   is for a limit on connections to say.
 //! - Panics are caught by unwinding. With `panic = "abort"` they end the process.
 //!
 //! See [Tools], [Discovery] and [Lifecycle] in the specification.
@@ -99,22 +129,46 @@ mod answer;
 mod body;
 mod call;
 mod catch;
+mod client;
+mod completion;
 mod dispatch;
 mod future;
+mod handler;
+mod input;
+mod list;
+mod listen;
 mod method;
+mod notification;
+mod notifier;
+mod outlet;
+mod params;
+mod prompt;
+mod resource;
+mod state;
+mod template;
 mod tool;
+mod work;
 
 pub use self::{
     body::AnswerBody,
-    call::{MethodCall, ToolCall},
+    call::{CompletionCall, MethodCall, PromptCall, ResourceCall, ToolCall},
+    completion::{Completion, CompletionRef},
     future::ResponseFuture,
+    input::{InputRequest, InputRequired},
     method::MethodError,
+    notification::{LogLevel, Progress},
+    notifier::Notifier,
+    prompt::{Prompt, PromptArgument, PromptResult},
+    resource::{Resource, ResourceContents, ResourceResult},
+    state::{InvalidKey, StateError, StateErrorKind, StateSeal},
+    template::{InvalidTemplate, ResourceTemplate},
     tool::{Tool, ToolError, ToolResult},
 };
 
 use std::{
     convert::Infallible,
     future::Future,
+    num::NonZeroUsize,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -161,8 +215,72 @@ impl ReferenceService {
         Fut: Future<Output = Result<ToolResult, ToolError>> + Send + 'static,
     {
         let tool = Arc::new(tool);
-        let handler = call::tool_handler(Arc::clone(&tool), handler);
+        let handler = handler::tool(Arc::clone(&tool), handler);
         self.with(|config| config.add_tool(tool, handler))
+    }
+
+    /// Adds a prompt. One of the same name is replaced, in its place in the list.
+    ///
+    /// See [`Prompt`] for an example.
+    pub fn prompt<F, Fut>(self, prompt: Prompt, handler: F) -> Self
+    where
+        F: Fn(PromptCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<PromptResult, MethodError>> + Send + 'static,
+    {
+        let handler = handler::of(handler);
+        self.with(|config| config.add_prompt(prompt, handler))
+    }
+
+    /// Adds a resource. One at the same URI is replaced, in its place in the list.
+    ///
+    /// See [`Resource`] for an example.
+    pub fn resource<F, Fut>(self, resource: Resource, handler: F) -> Self
+    where
+        F: Fn(ResourceCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ResourceResult, MethodError>> + Send + 'static,
+    {
+        let handler = handler::resource(resource.content_type(), handler);
+        self.with(|config| config.add_resource(resource, handler))
+    }
+
+    /// Adds a template, which reads what no resource stands for. The first that matches wins; the
+    /// same one again is replaced, in its place in the list.
+    ///
+    /// See [`ResourceTemplate`] for an example.
+    pub fn resource_template<F, Fut>(self, template: ResourceTemplate, handler: F) -> Self
+    where
+        F: Fn(ResourceCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ResourceResult, MethodError>> + Send + 'static,
+    {
+        let handler = handler::resource(template.content_type(), handler);
+        self.with(|config| config.add_template(template, handler))
+    }
+
+    /// Suggests values for the arguments of prompts and the variables of templates.
+    ///
+    /// See [`Completion`] for an example.
+    pub fn completion<F, Fut>(self, handler: F) -> Self
+    where
+        F: Fn(CompletionCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Completion, MethodError>> + Send + 'static,
+    {
+        let handler = handler::of(handler);
+        self.with(|config| config.set_completion(handler))
+    }
+
+    /// Shows lists in pages of this many. Without it each list stands on one page.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    ///
+    /// use mcp_layers::{ServerInfo, reference::ReferenceService};
+    ///
+    /// let size = NonZeroUsize::new(50).ok_or("a page of nothing")?;
+    /// let service = ReferenceService::new(ServerInfo::new("example", "1.0.0")).page_size(size);
+    /// # Ok::<_, &str>(())
+    /// ```
+    pub fn page_size(self, size: NonZeroUsize) -> Self {
+        self.with(|config| config.set_page_size(size))
     }
 
     /// Adds a method. One of the same name is replaced, even one that the service has by itself.
@@ -177,7 +295,7 @@ impl ReferenceService {
         Fut: Future<Output = Result<Value, MethodError>> + Send + 'static,
     {
         let name = name.into();
-        let handler = call::method_handler(handler);
+        let handler = handler::of(handler);
         self.with(|config| config.add_method(name, handler))
     }
 
@@ -224,6 +342,36 @@ impl ReferenceService {
         tools.try_fold(ToolHeaders::new(), |headers, tool| {
             headers.tool(tool.name(), tool.input_schema())
         })
+    }
+
+    /// Serves `subscriptions/listen`, and advertises that the lists and resources may change.
+    ///
+    /// See [`Notifier`] for an example. Clients of the handshake era subscribe for a session, which
+    /// this service has none of: nothing is advertised to them.
+    pub fn notifier(self, notifier: Notifier) -> Self {
+        self.with(|config| config.set_notifier(notifier))
+    }
+
+    /// Lets handlers give the client a state to bring back.
+    ///
+    /// See [`StateSeal`] for an example.
+    pub fn state_seal(self, seal: StateSeal) -> Self {
+        self.with(|config| config.set_seal(seal))
+    }
+
+    /// Lets handlers send log messages, and advertises it.
+    ///
+    /// Clients of revision 2026-07-28 get those of the level that their request names, and none
+    /// without. Clients of the handshake era set a level for their session, and this service has no
+    /// sessions: it accepts any known level and sends them everything from `legacy_level` on.
+    ///
+    /// ```
+    /// use mcp_layers::{ServerInfo, reference::{LogLevel, ReferenceService}};
+    ///
+    /// let service = ReferenceService::new(ServerInfo::new("example", "1.0.0")).logging(LogLevel::Warning);
+    /// ```
+    pub fn logging(self, legacy_level: LogLevel) -> Self {
+        self.with(|config| config.set_log_level(legacy_level))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {

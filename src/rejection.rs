@@ -202,7 +202,16 @@ impl Rejection {
         self.kind
     }
 
-    /// The JSON text of the response's body.
+    /// The body of the response: a JSON-RPC error on one line; empty for the answer to `HEAD`.
+    #[must_use]
+    pub fn body(&self) -> Bytes {
+        if self.bodiless {
+            Bytes::new()
+        } else {
+            self.to_json().into()
+        }
+    }
+
     fn to_json(&self) -> Vec<u8> {
         let mut error = json!({ "code": self.kind.code(), "message": self.message });
         if let Some(data) = &self.data {
@@ -222,12 +231,7 @@ impl Rejection {
     }
 
     pub(crate) fn into_response<B: Body>(mut self) -> Response<ResponseBody<B>> {
-        let body = if self.bodiless {
-            Bytes::new()
-        } else {
-            self.to_json().into()
-        };
-        let mut response = Response::new(ResponseBody::replay(body, None));
+        let mut response = Response::new(ResponseBody::replay(self.body(), None));
         *response.status_mut() = self.kind.status();
         let headers = response.headers_mut();
         headers.insert(

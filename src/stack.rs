@@ -110,6 +110,8 @@ impl<Auth> McpLayer<Auth> {
     }
 
     /// Lets `GET` and `DELETE` through without a modern header, for an inner service with sessions.
+    ///
+    /// Admitted pages may then send them too.
     pub fn legacy_streams(self, yes: bool) -> Self {
         self.with(|parts| parts.eras = parts.eras.clone().with_legacy_streams(yes))
     }
@@ -208,7 +210,10 @@ where
 
     fn layer(&self, inner: S) -> Self::Service {
         let gate = Gate::new(inner, self.rules.clone(), self.limits);
-        self.origin.layer(self.auth.layer(gate))
+        // rules O8, E7: pages may ask for what is served
+        let streams = self.rules.0.eras.has_streams();
+        let origin = self.origin.clone().legacy_streams(streams);
+        origin.layer(self.auth.layer(gate))
     }
 }
 

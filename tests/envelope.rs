@@ -62,7 +62,9 @@ async fn through(
         request(),
     )
     .await;
-    let stack = send(McpLayer::new(info()).layer(inner(make)), request()).await;
+    let mut stack = send(McpLayer::new(info()).layer(inner(make)), request()).await;
+    // The guard's, not the envelope's.
+    assert_eq!(stack.head.headers.remove("vary").unwrap(), "Origin");
     assert_eq!(alone.status(), stack.status());
     assert_eq!(alone.body, stack.body);
     assert_eq!(alone.head.headers, stack.head.headers);

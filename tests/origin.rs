@@ -18,7 +18,7 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use mcp_layers::{
     OriginGuardLayer, Rejection, RejectionKind, ResponseBody,
-    origin::{InvalidEntryKind, OriginGuard, Scheme},
+    origin::{InvalidEntryKind, OriginGuard, OriginHandle, Scheme},
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -904,11 +904,91 @@ async fn a_setting_made_later_leaves_earlier_guards_alone() {
     assert_eq!(response.status(), StatusCode::FORBIDDEN);
 }
 
+/// Sends a POST of `https://a.example` to a service as it is.
+async fn status_of_a(service: &OriginGuard<Probe>) -> StatusCode {
+    let request = Request::post("/mcp")
+        .header("host", "localhost")
+        .header("origin", "https://a.example")
+        .body(Untouchable)
+        .unwrap();
+    service.clone().oneshot(request).await.unwrap().status()
+}
+
+#[tokio::test]
+async fn a_handle_replaces_the_policy_of_all_services_of_its_layer() {
+    let (layer, handle) = guard("").with_handle();
+    let before = layer.layer(Probe::default());
+    let cloned = layer.clone().layer(Probe::default());
+    assert_eq!(status_of_a(&before).await, StatusCode::FORBIDDEN);
+
+    handle.replace(guard("https://a.example"));
+    let after = layer.layer(Probe::default());
+    for service in [&before, &cloned, &after] {
+        assert_eq!(status_of_a(service).await, StatusCode::OK);
+    }
+
+    handle.clone().replace(guard("https://b.example"));
+    for service in [&before, &cloned, &after] {
+        assert_eq!(status_of_a(service).await, StatusCode::FORBIDDEN);
+    }
+}
+
+#[tokio::test]
+async fn a_handle_leaves_other_guards_alone() {
+    let fixed = guard("");
+    let (_, handle) = fixed.clone().with_handle();
+    handle.replace(guard("https://a.example"));
+    let service = fixed.layer(Probe::default());
+    assert_eq!(status_of_a(&service).await, StatusCode::FORBIDDEN);
+
+    // What it was replaced with goes its own way.
+    let (layer, handle) = guard("").with_handle();
+    let (other, other_handle) = guard("https://a.example").with_handle();
+    handle.replace(other);
+    other_handle.replace(guard(""));
+    let service = layer.layer(Probe::default());
+    assert_eq!(status_of_a(&service).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_setting_made_on_a_layer_with_a_handle_is_made_for_all() {
+    let (layer, handle) = guard("").with_handle();
+    let service = layer.layer(Probe::default());
+    let (layer, same) = layer
+        .allow_origin("https://a.example")
+        .unwrap()
+        .with_handle();
+    assert_eq!(status_of_a(&service).await, StatusCode::OK);
+
+    layer.allow_origin("https://a.example/mcp").unwrap_err();
+    assert_eq!(status_of_a(&service).await, StatusCode::OK);
+
+    same.replace(guard(""));
+    assert_eq!(status_of_a(&service).await, StatusCode::FORBIDDEN);
+    handle.replace(guard("https://a.example"));
+    assert_eq!(status_of_a(&service).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_request_is_judged_by_the_policy_that_it_met() {
+    let (layer, handle) = guard("").with_handle();
+    let service = layer.layer(Probe::default());
+    // A predicate that replaces its own policy shows that no lock is held while it runs.
+    let from_within = handle.clone();
+    handle.replace(guard("").allow_origin_if(move |_| {
+        from_within.replace(guard(""));
+        true
+    }));
+    assert_eq!(status_of_a(&service).await, StatusCode::OK);
+    assert_eq!(status_of_a(&service).await, StatusCode::FORBIDDEN);
+}
+
 #[test]
 fn the_guard_can_be_shared_between_threads() {
     fn shareable<T: Clone + std::fmt::Debug + Send + Sync + 'static>() {}
     fn sendable<T: std::fmt::Debug + Send + Sync + 'static>() {}
     shareable::<OriginGuardLayer>();
+    shareable::<OriginHandle>();
     shareable::<OriginGuard<Probe>>();
     sendable::<<OriginGuard<Probe> as Service<Request<Untouchable>>>::Future>();
     sendable::<mcp_layers::origin::InvalidOrigin>();

@@ -155,8 +155,9 @@ fn text(answer: &Answer) -> &str {
 fn all_public_types_can_be_sent_and_shown() {
     fn shared<T: Clone + std::fmt::Debug + Send + Sync + 'static>() {}
     fn sent<T: std::fmt::Debug + Send + 'static>() {}
+    fn boxed<T: std::fmt::Debug + Send + Sync + 'static>() {}
     shared::<ReferenceService>();
-    shared::<AnswerBody>();
+    boxed::<AnswerBody>();
     shared::<Tool>();
     shared::<ToolResult>();
     shared::<ToolCall>();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request};
 use mcp_layers::{
     EnvelopeLayer, Era, EraKind, EraResolverLayer, Eras, McpLayer, MirrorHeaderValidatorLayer,
-    Quirk, Rejection, RejectionKind as Kind, ServerInfo,
+    Quirk, Rejection, RejectionKind as Kind, ServerInfo, check::Checks,
 };
 use serde_json::{Value, json};
 use support::{Answer, Chunks, META, Step, plain, send};
@@ -171,6 +171,14 @@ async fn check(cases: Vec<Case>) {
             "{}",
             case.name
         );
+
+        let headers = case.headers.iter().copied();
+        let pure = Checks::new().check("POST", headers, case.body.clone());
+        let found = pure.as_ref().err().map(|rejection| {
+            let kind = rejection.kind();
+            (kind.status().as_u16(), kind)
+        });
+        assert_eq!(found, case.expected, "{} by Checks", case.name);
 
         let envelope = ServiceBuilder::new()
             .layer(EnvelopeLayer::new(ServerInfo::new("test", "1")))

@@ -14,12 +14,13 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{Outcome, ReadBody, Rules};
+use super::{Limits, Outcome, ReadBody, Rules};
 use crate::{
     body::{RequestBody, ResponseBody, Rest},
+    check::{Judge, too_long},
     discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
-    era::{self, Era},
+    era::Era,
     head::Head,
     message::Message,
     mirror::{Observer, ToolSchemas},
@@ -110,10 +111,9 @@ pub(super) struct Forward<S, R> {
     pub(super) head: request::Parts,
     pub(super) inner: S,
     pub(super) rules: R,
+    pub(super) limits: Limits,
     /// How many bytes are read before the era is known.
     pub(super) limit: usize,
-    /// How many bytes a modern body may have.
-    pub(super) modern_limit: usize,
 }
 
 /// What happens to the inner service's answer.
@@ -154,67 +154,15 @@ impl Plan {
     }
 }
 
-/// Judges what the head tells about the body.
-// rules B1, B6
-pub(super) fn check_head(
-    head: &Head<'_>,
-    modern: bool,
-    limit: usize,
-) -> Result<(), Box<Rejection>> {
-    if head
-        .content_length
-        .is_some_and(|length| length > limit as u64)
-    {
-        return Err(too_long(limit));
-    }
-    if modern {
-        era::check_media(head)
-    } else {
-        Ok(())
-    }
-}
-
-fn too_long(limit: usize) -> Box<Rejection> {
-    let text = format!("The body is longer than {limit} bytes");
-    Rejection::new(RejectionKind::BodyTooLarge, text)
-}
-
 impl<S, R: Rules> Forward<S, R> {
     /// Decides about a body that was read, and leaves what is known in the extensions.
     fn decide(&mut self, body: &Bytes) -> Result<Plan, Box<Rejection>> {
         let head = Head::from(&self.head.headers);
         let known = self.head.extensions.get::<Message>();
-        let read = match known {
-            Some(message) if message.is_of(body) => None,
-            _ => {
-                let eras = match known.and_then(Message::resolved) {
-                    // The body was replaced since an outer layer decided by these.
-                    Some((_, eras)) => eras,
-                    None => self.rules.eras(),
-                };
-                let mut message = Message::parse(body.clone());
-                let era = eras
-                    .resolve(&head, &message)
-                    .map_err(|rejection| rejection.answering(message.answerable_id()))?;
-                if era.is_modern() && body.len() > self.modern_limit {
-                    return Err(too_long(self.modern_limit));
-                }
-                message.resolve(era, eras.clone());
-                Some(message)
-            }
-        };
+        let judge = Judge::of(&self.rules, self.limits);
+        let read = judge.body(&head, known, body)?;
         let message = read.as_ref().or(known);
-        let mut plan = Plan::untouched(None);
-        if let Some(message) = message {
-            if let Some(mirror) = self.rules.mirror() {
-                mirror.check(&head, message).map_err(|rejection| {
-                    rejection
-                        .answering(message.answerable_id())
-                        .of(message.era().clone())
-                })?;
-            }
-            plan = self.plan(message);
-        }
+        let plan = message.map_or_else(|| Plan::untouched(None), |message| self.plan(message));
         drop(head);
         // rule E8
         if plan.era.as_ref().is_some_and(Era::is_modern) {

@@ -4,9 +4,12 @@ use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, Uri, header};
 
-use super::host::{
-    Authority, Conflict, Host, InvalidEntryKind, KnownHosts, Scheme, Target, bare_authority,
-    ends_in_a_number, single,
+use super::{
+    cors::{Cors, Grant},
+    host::{
+        Authority, Conflict, Host, InvalidEntryKind, KnownHosts, Scheme, Target, bare_authority,
+        ends_in_a_number, single,
+    },
 };
 use crate::rejection::{Rejection, RejectionKind};
 
@@ -18,14 +21,15 @@ pub(crate) struct Policy {
     pub(crate) public_scheme: Option<Scheme>,
     pub(crate) require_known_host: bool,
     pub(crate) trust_forwarded_host: bool,
+    pub(crate) cors: Cors,
 }
 
 /// Why a request passes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code))] // only logged so far
 pub(crate) struct Verdict {
     pub(crate) grounds: Grounds,
     /// The request passes because of its host, and a proxy named that.
+    #[cfg_attr(not(feature = "tracing"), allow(dead_code))] // only logged
     pub(crate) forwarded: bool,
 }
 
@@ -33,6 +37,8 @@ pub(crate) struct Verdict {
 pub(crate) enum Grounds {
     NoOrigin,
     Listed,
+    /// The origin is `null`, which is listed but names no page.
+    Null,
     SameOrigin,
     EveryOrigin,
 }
@@ -50,6 +56,25 @@ impl Policy {
                 .with_header(header::VARY, HeaderValue::from_static("Origin"))
                 .without_body(method == Method::HEAD)
         })
+    }
+
+    /// What the page of a request that passes is granted.
+    ///
+    /// Credentials and the private network are for pages that the operator knows by name: whoever
+    /// `*` or `null` admits may be anybody.
+    // rule O7
+    pub(crate) fn grant(&self, verdict: Verdict, headers: &HeaderMap) -> Grant {
+        let (listed, ours) = match verdict.grounds {
+            Grounds::NoOrigin => return Grant::default(),
+            Grounds::Listed => (true, false),
+            Grounds::SameOrigin => (false, true),
+            Grounds::Null | Grounds::EveryOrigin => (false, false),
+        };
+        Grant {
+            origin: headers.get(header::ORIGIN).cloned(),
+            credentials: self.cors.credentials && (listed || ours),
+            private_network: self.cors.private_network && listed,
+        }
     }
 
     fn decide<'a>(
@@ -102,7 +127,7 @@ impl Policy {
             .map_err(|_| Refusal::Malformed(value.as_bytes()))?;
         if text == "null" {
             return match (self.origins.null, self.origins.every) {
-                (true, _) => Ok(Grounds::Listed),
+                (true, _) => Ok(Grounds::Null),
                 (_, true) => Ok(Grounds::EveryOrigin),
                 _ => Err(refused),
             };

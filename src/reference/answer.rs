@@ -1,5 +1,6 @@
 //! Writing answers: the text around a result or an error.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::MethodError;
@@ -48,6 +49,11 @@ pub(super) fn failure(id: Option<&[u8]>, error: &MethodError) -> Vec<u8> {
         b"}",
     ]
     .concat()
+}
+
+/// The event that carries a message. JSON that we write holds no line ends.
+pub(super) fn event(message: &[u8]) -> Bytes {
+    [b"data: ", message, b"\n\n"].concat().into()
 }
 
 /// Everything in front of a result that has `room` bytes.

@@ -10,14 +10,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Extensions, HeaderValue, Method, Response, StatusCode, header, request};
+use http::{Extensions, HeaderName, HeaderValue, Method, Response, StatusCode, header, request};
 use http_body::Body;
 use pin_project_lite::pin_project;
 
 use super::{
     AnswerBody, MethodError, answer,
-    call::Answering,
     dispatch::{Config, Reply},
+    work::{Step, Stream, Work},
 };
 use crate::{
     gate::{DEFAULT_BODY_LIMIT, Outcome, ReadBody},
@@ -44,7 +44,7 @@ pin_project! {
             extensions: Extensions,
             limit: usize,
         },
-        Answering { answer: Answering },
+        Answering { work: Option<Work> },
         Answered { response: Option<Response<AnswerBody>> },
     }
 }
@@ -86,7 +86,10 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
                         match config.receive(body, std::mem::take(extensions)) {
                             Reply::Accepted => State::answered(accepted()),
                             Reply::Answer(text) => State::answered(json(StatusCode::OK, text)),
-                            Reply::Later(answer) => State::Answering { answer },
+                            Reply::Listen(subscription) => {
+                                State::answered(events(AnswerBody::listen(subscription)))
+                            }
+                            Reply::Later(work) => State::Answering { work: Some(work) },
                             Reply::Refused(text) => {
                                 State::answered(json(StatusCode::BAD_REQUEST, text))
                             }
@@ -101,12 +104,17 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
                         format_args!("the body is longer than {limit} bytes"),
                     )),
                 },
-                StateProj::Answering { answer } => {
-                    let text = ready!(answer.as_mut().poll(cx));
-                    State::answered(if text.is_empty() {
-                        accepted()
-                    } else {
-                        json(StatusCode::OK, text)
+                StateProj::Answering { work } => {
+                    let (text, sent) = match ready!(poll_work(work, cx)) {
+                        Step::Stream => (None, true),
+                        Step::Answer(text, sent) => (Some(text), sent),
+                    };
+                    State::answered(match (text, work.take()) {
+                        (text, Some(work)) if sent => {
+                            events(AnswerBody::stream(Stream::new(work, text)))
+                        }
+                        (Some(text), _) if !text.is_empty() => json(StatusCode::OK, text),
+                        _ => accepted(),
                     })
                 }
                 StateProj::Answered { response } => {
@@ -116,6 +124,11 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
             state.set(next);
         }
     }
+}
+
+#[allow(clippy::expect_used)] // only taken where the state ends
+fn poll_work(work: &mut Option<Work>, cx: &mut Context<'_>) -> Poll<Step> {
+    work.as_mut().expect("a handler at work").poll(cx)
 }
 
 impl<B> State<B> {
@@ -139,6 +152,21 @@ fn json(status: StatusCode, text: Vec<u8>) -> Response<AnswerBody> {
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
+    response
+}
+
+/// A stream that nobody on the way may keep or hold back.
+// rule R5
+fn events(body: AnswerBody) -> Response<AnswerBody> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     response
 }
 

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, fmt};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::protocol::code;
 
@@ -79,6 +79,11 @@ impl MethodError {
     /// -32603 without a cause.
     pub(super) fn anonymous() -> Self {
         Self::new(code::INTERNAL_ERROR, "Internal error")
+    }
+
+    // rule R5
+    pub(super) fn resource_not_found(uri: &str) -> Self {
+        Self::invalid_params("Resource not found").with_data(json!({ "uri": uri }))
     }
 
     pub(super) fn invalid_request(fault: impl fmt::Display) -> Self {

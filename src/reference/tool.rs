@@ -4,6 +4,12 @@ use std::{borrow::Cow, error::Error, fmt};
 
 use serde_json::{Map, Value, json};
 
+use super::{
+    InputRequired, MethodError, StateError,
+    handler::{Outcome, ToolHandler},
+    list::Listed,
+};
+
 /// A tool as `tools/list` shows it.
 ///
 /// ```
@@ -78,8 +84,18 @@ impl Tool {
         self.others.insert(key.into(), value);
         self
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
+impl Listed for Tool {
+    type Handler = ToolHandler;
+
+    const MEMBER: &'static str = "tools";
+
+    fn key(&self) -> &str {
+        &self.name
+    }
+
+    fn to_json(&self) -> Value {
         let mut tool = self.others.clone();
         tool.insert("name".into(), self.name.clone().into());
         tool.insert("inputSchema".into(), self.input_schema.clone());
@@ -100,6 +116,8 @@ impl Tool {
 ///     .content(json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" }));
 /// ```
 ///
+/// One made of an [`InputRequired`] asks the client for more.
+///
 /// See [Tool Result] in the specification.
 ///
 /// [Tool Result]: https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result
@@ -109,6 +127,7 @@ pub struct ToolResult {
     content: Vec<Value>,
     structured: Option<Value>,
     is_error: bool,
+    input: Option<InputRequired>,
 }
 
 impl ToolResult {
@@ -138,8 +157,22 @@ impl ToolResult {
         self.content.push(block);
         self
     }
+}
 
-    pub(super) fn into_json(self) -> Value {
+impl From<InputRequired> for ToolResult {
+    fn from(input: InputRequired) -> Self {
+        Self {
+            input: Some(input),
+            ..Self::default()
+        }
+    }
+}
+
+impl Outcome for ToolResult {
+    fn into_json(self) -> Value {
+        if let Some(input) = self.input {
+            return input.into_json();
+        }
         let mut result = Map::new();
         result.insert("content".into(), self.content.into());
         if let Some(structured) = self.structured {
@@ -153,13 +186,15 @@ impl ToolResult {
 }
 
 /// Why a tool did not answer.
+///
+/// A [`MethodError`] becomes the error that the client gets: the model is not told of it.
 #[derive(Debug)]
 pub struct ToolError(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Internal(Box<dyn Error + Send + Sync>),
     Invalid(Cow<'static, str>),
+    Method(MethodError),
 }
 
 impl ToolError {
@@ -172,23 +207,35 @@ impl ToolError {
     /// Something failed that is none of the client's business: it is told "Internal error" and
     /// nothing else. With the feature `tracing`, the error is logged.
     pub fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(Kind::Internal(error.into()))
+        Self(Kind::Method(MethodError::internal(error)))
     }
 
-    /// The result to answer with, or what to keep from the client.
-    pub(super) fn into_result(self) -> Result<ToolResult, Box<dyn Error + Send + Sync>> {
+    /// The result to answer with, or the error.
+    pub(super) fn into_result(self) -> Result<ToolResult, MethodError> {
         match self.0 {
-            Kind::Internal(error) => Err(error),
             Kind::Invalid(message) => Ok(ToolResult::error(message)),
+            Kind::Method(error) => Err(error),
         }
+    }
+}
+
+impl From<MethodError> for ToolError {
+    fn from(error: MethodError) -> Self {
+        Self(Kind::Method(error))
+    }
+}
+
+impl From<StateError> for ToolError {
+    fn from(error: StateError) -> Self {
+        MethodError::from(error).into()
     }
 }
 
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Internal(_) => f.write_str("the tool failed"),
             Kind::Invalid(message) => f.write_str(message),
+            Kind::Method(_) => f.write_str("the tool failed"),
         }
     }
 }
@@ -196,8 +243,8 @@ impl fmt::Display for ToolError {
 impl Error for ToolError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.0 {
-            Kind::Internal(error) => Some(&**error),
             Kind::Invalid(_) => None,
+            Kind::Method(error) => Some(error),
         }
     }
 }

@@ -308,6 +308,40 @@ where
     }
 }
 
+/// Sends a request of the handshake era with the id 1 and returns the answer.
+pub async fn ask<S, B>(service: &S, method: &str, params: &str) -> Value
+where
+    S: Service<Request<Chunks>, Response = Response<B>, Error = Infallible> + Clone,
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Debug,
+{
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    let answer = send(service.clone(), post(body)).await;
+    assert_eq!(answer.head.headers["content-type"], "application/json");
+    answer.json()
+}
+
+/// Sends a modern request with the id 1 and these params besides `_meta`, which declares these
+/// capabilities.
+pub async fn ask_modern<S, B>(service: &S, method: &str, params: &str, capabilities: &str) -> Answer
+where
+    S: Service<Request<Chunks>, Response = Response<B>, Error = Infallible> + Clone,
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Debug,
+{
+    let declared = format!(r#"Capabilities":{capabilities}"#);
+    let body = modern_body(method, params).replace(r#"Capabilities":{}"#, &declared);
+    let parsed: Value = serde_json::from_str(&body).unwrap();
+    let params = &parsed["params"];
+    let name = params.get("name").or(params.get("uri"));
+    let mut request = modern(method, body);
+    if let Some(name) = name.and_then(Value::as_str) {
+        let name = name.parse().unwrap();
+        request.headers_mut().insert("mcp-name", name);
+    }
+    send(service.clone(), request).await
+}
+
 /// A service that must not be reached.
 #[derive(Clone, Debug)]
 pub struct Unreachable;
