@@ -217,6 +217,8 @@ struct Client<S> {
     service: S,
     told: Told,
     session: Option<String>,
+    /// Whether answers say that they vary by the origin.
+    varies: bool,
 }
 
 impl<S, B> Client<S>
@@ -245,7 +247,9 @@ where
             headers.insert("last-event-id", last.parse().unwrap());
         }
         poll_fn(|cx| self.service.poll_ready(cx)).await.unwrap();
-        let (head, body) = self.service.call(request).await.unwrap().into_parts();
+        let (mut head, body) = self.service.call(request).await.unwrap().into_parts();
+        // rule O7
+        assert_eq!(head.headers.remove("vary").is_some(), self.varies);
         self.told
             .0
             .push(format!("{} {:?}", head.status, head.headers));
@@ -294,7 +298,7 @@ fn answer(question: &str) -> Value {
 }
 
 /// A whole life of a session.
-async fn live<S, B>(service: S) -> Told
+async fn live<S, B>(service: S, varies: bool) -> Told
 where
     S: Service<Request<Chunks>, Response = Response<B>, Error = Infallible>,
     B: Body<Data = Bytes, Error = Infallible>,
@@ -303,6 +307,7 @@ where
         service,
         told: Told::default(),
         session: None,
+        varies,
     };
 
     let body = client.post(call(0, "too_early")).await;
@@ -366,7 +371,7 @@ where
 
 #[tokio::test]
 async fn the_server_of_these_tests_does_what_they_are_about() {
-    let Told(told) = live(server()).await;
+    let Told(told) = live(server(), false).await;
     let told = told.join("\n");
     for sign in [
         StatusCode::BAD_REQUEST.as_str(),
@@ -386,31 +391,32 @@ async fn the_server_of_these_tests_does_what_they_are_about() {
 }
 
 macro_rules! same_as_bare {
-    ($($name:literal: $layer:expr;)*) => {$(
-        let layered = live(Layer::layer(&$layer, server())).await;
-        assert_eq!(layered, live(server()).await, "{}", $name);
+    ($($name:literal $($varies:ident)?: $layer:expr;)*) => {$(
+        let varies = !stringify!($($varies)?).is_empty();
+        let layered = live(Layer::layer(&$layer, server()), varies).await;
+        assert_eq!(layered, live(server(), false).await, "{}", $name);
     )*};
 }
 
-// rules E7, O7
+// rule E7
 #[tokio::test]
 async fn a_session_lives_through_each_layer_as_without() {
     let info = || ServerInfo::new("test", "1");
     let eras = || EraResolverLayer::new().legacy_streams(true);
     same_as_bare! {
-        "OriginGuard": OriginGuardLayer::new();
+        "OriginGuard" varies: OriginGuardLayer::new();
         "EraResolver": eras();
         "MirrorHeaderValidator": ServiceBuilder::new()
             .layer(eras())
             .layer(MirrorHeaderValidatorLayer::new().tool_schemas(LearnedTools::new()));
         "Envelope": EnvelopeLayer::new(info());
         "Discover": DiscoverLayer::from_initialize().present_as("2025-11-25").unwrap();
-        "McpLayer": McpLayer::new(info()).legacy_streams(true);
-        "McpLayer with everything": McpLayer::new(info())
+        "McpLayer" varies: McpLayer::new(info()).legacy_streams(true);
+        "McpLayer with everything" varies: McpLayer::new(info())
             .legacy_streams(true)
             .tool_schemas(LearnedTools::new())
             .discover(DiscoverLayer::from_initialize().present_as("2025-06-18").unwrap());
-        "the row": ServiceBuilder::new()
+        "the row" varies: ServiceBuilder::new()
             .layer(OriginGuardLayer::new())
             .layer(eras())
             .layer(MirrorHeaderValidatorLayer::new())

@@ -24,6 +24,8 @@ const E7: &str = "E7: a refusal is a JSON-RPC error";
 const M1: &str = "M1: a refusal names the header and what is wrong with it";
 const O3: &str = "O3: pages of origins that are not listed are refused";
 const O4: &str = "O4: a refusal is a JSON-RPC error, and says what to configure";
+const O7: &str = "O7: an admitted page may read the answer";
+const O8: &str = "O8: preflights are answered";
 
 /// Stands for the session that was opened last.
 pub(crate) const SESSION: &str = "SESSION";
@@ -125,7 +127,8 @@ pub(crate) fn modern_cases() -> Vec<Case> {
         case("no Accept", "", post(Request::post("/mcp").header("host", "localhost").header("content-type", "application/json").header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/list"), list())),
         case("a body of five megabytes", B1, post(head("tools/list"), list() + &" ".repeat(5 << 20))),
         case("a page of another origin", O3, post(head("tools/list").header("origin", "https://evil.example"), list())),
-        case("a page of this host", V1, post(head("tools/list").header("origin", "http://127.0.0.1:8000"), list())),
+        case("a page of this host", O7, post(head("tools/list").header("origin", "http://127.0.0.1:8000"), list())),
+        case("a preflight of a page of this host", O8, post(Request::options("/mcp").header("host", "127.0.0.1:8000").header("origin", "http://127.0.0.1:8000").header("access-control-request-method", "POST"), "")),
         case("a page of a rebound name", O4, post(Request::post("/mcp").header("host", "evil.example").header("origin", "http://evil.example").header("content-type", "application/json").header("accept", "application/json, text/event-stream").header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/list"), list())),
     ]
 }
