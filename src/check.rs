@@ -105,7 +105,13 @@ impl Checks {
 
     /// Takes bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
     pub fn body_limit(mut self, limit: usize) -> Self {
-        self.limits = Limits::both(limit);
+        self.limits.modern = limit;
+        self
+    }
+
+    /// Takes bodies of the handshake era of up to `limit` bytes; unset, the limit of both.
+    pub fn legacy_body_limit(mut self, limit: usize) -> Self {
+        self.limits.legacy = Some(limit);
         self
     }
 
@@ -229,7 +235,7 @@ impl<'a> Judge<'a> {
         if self.eras.header_is_modern(head) {
             self.limits.modern
         } else {
-            self.limits.legacy
+            self.limits.legacy()
         }
     }
 
@@ -263,12 +269,12 @@ impl<'a> Judge<'a> {
         let eras = known.and_then(Message::resolved);
         let eras = eras.map_or(self.eras, |(_, eras)| eras);
         let mut message = Message::parse(body.clone());
-        let era = eras
-            .resolve(head, &message)
-            .map_err(|rejection| rejection.answering(message.answerable_id()))?;
-        if era.is_modern() && body.len() > self.limits.modern {
-            return Err(too_long(self.limits.modern));
-        }
+        let era = if body.len() > self.limits.modern && eras.claim_is_modern(&message) {
+            Err(too_long(self.limits.modern))
+        } else {
+            eras.resolve(head, &message)
+        };
+        let era = era.map_err(|rejection| rejection.answering(message.answerable_id()))?;
         message.resolve(era, eras.clone());
         Ok(message)
     }

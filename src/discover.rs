@@ -10,9 +10,10 @@
 //!    tell a modern client of a change;
 //! 3. `instructions`, and the server's identity in `_meta`.
 //!
-//! A derived answer is asked for once, without anything of a caller's request but its address:
-//! no credentials, no extensions. It is kept; a failure is not. A session that the service opens
-//! on the occasion is closed again.
+//! A derived answer is asked for without anything of a caller's request but its address: no
+//! credentials, none of the extensions that outer layers have left. Until one answer is kept, each
+//! discovery asks; a failure is not kept. A session that the service opens on the occasion is
+//! closed again.
 //!
 //! Some services also refuse the version header of a revision that they do not know. They can be
 //! [shown a legacy one](DiscoverLayer::present_as), after all checks.
@@ -78,7 +79,7 @@ use crate::{
     gate::{Gate, Limits, Rules, sealed::Sealed},
     message::Message,
     mirror::MirrorRules,
-    protocol::{LEGACY_VERSIONS, meta, method},
+    protocol::{meta, method},
 };
 
 /// What a server tells of itself.
@@ -200,11 +201,13 @@ impl DiscoverLayer {
     ///
     /// # Errors
     ///
-    /// [`InvalidVersion`] if `version` is none of the handshake era.
+    /// [`InvalidVersion`] if `version` is empty, holds a comma or other bytes than visible ASCII,
+    /// or is a modern version.
     pub fn present_as(mut self, version: &str) -> Result<Self, InvalidVersion> {
-        let known = LEGACY_VERSIONS.into_iter().find(|known| *known == version);
-        let known = known.ok_or_else(|| InvalidVersion::new(version))?;
-        self.rules.presents_as = Some(HeaderValue::from_static(known));
+        let legacy = EraRules::default().with_legacy_version(version);
+        let value = legacy
+            .and_then(|_| HeaderValue::from_str(version).map_err(|_| InvalidVersion::new(version)));
+        self.rules.presents_as = Some(value?);
         Ok(self)
     }
 
@@ -279,6 +282,7 @@ impl DiscoverRules {
     /// Whether this message is answered here.
     pub(crate) fn answers(&self, message: &Message) -> bool {
         message.is_request()
+            && message.id().is_some()
             && message.method() == Some(method::DISCOVER)
             && (message.era().is_modern() || !self.leaves_legacy)
     }
@@ -308,7 +312,8 @@ impl DiscoverRules {
 /// The answer to a discovery, as JSON text.
 pub(crate) fn answer(discovery: &Discovery, message: &Message, eras: &EraRules) -> Bytes {
     let result = discovery.to_json(eras.supported()).to_string();
-    let id = message.id().unwrap_or(b"null");
+    // Only requests with a valid id are answered.
+    let id = message.id().unwrap_or_default();
     let parts = [
         br#"{"jsonrpc":"2.0","id":"#,
         id,

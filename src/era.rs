@@ -277,14 +277,13 @@ impl EraResolverLayer {
 
     /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
     pub fn body_limit(mut self, limit: usize) -> Self {
-        self.limits = Limits::both(limit);
+        self.limits.modern = limit;
         self
     }
 
-    /// Reads bodies of the handshake era of up to `limit` bytes. Call it after
-    /// [`body_limit`](Self::body_limit).
+    /// Reads bodies of the handshake era of up to `limit` bytes; unset, the limit of both.
     pub fn legacy_body_limit(mut self, limit: usize) -> Self {
-        self.limits.legacy = limit;
+        self.limits.legacy = Some(limit);
         self
     }
 }
@@ -442,7 +441,7 @@ impl EraRules {
     /// Whether the request is tolerated as one of a session, whatever version its header names.
     // rule E11
     fn is_session(&self, head: &Head<'_>) -> bool {
-        head.has_session && self.tolerates(Quirk::ModernHeaderInSession)
+        head.has_session && self.serves_legacy() && self.tolerates(Quirk::ModernHeaderInSession)
     }
 
     /// Whether the header may name another version than the claim.

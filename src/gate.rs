@@ -81,21 +81,22 @@ pub(crate) mod sealed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) modern: usize,
-    pub(crate) legacy: usize,
+    /// Unset, the same.
+    pub(crate) legacy: Option<usize>,
 }
 
 impl Limits {
-    pub(crate) fn both(limit: usize) -> Self {
-        Self {
-            modern: limit,
-            legacy: limit,
-        }
+    pub(crate) fn legacy(self) -> usize {
+        self.legacy.unwrap_or(self.modern)
     }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self::both(DEFAULT_BODY_LIMIT)
+        Self {
+            modern: DEFAULT_BODY_LIMIT,
+            legacy: None,
+        }
     }
 }
 
@@ -196,7 +197,7 @@ impl<S, R: Rules> Gate<S, R> {
             }
         }
         if let Some(message) = Message::get(known) {
-            let limit = self.limits.legacy.max(message.body().len());
+            let limit = self.limits.legacy().max(message.body().len());
             let lend = !self.rules.refuses()
                 && request.body().size_hint().exact() != Some(message.body().len() as u64);
             return Triage::Read { limit, lend };

@@ -26,11 +26,15 @@
 //!   Envelope                stamps modern results on the way out, maps status
 //!      |
 //!      v
+//!   Discover                optional                   answers server/discover, or 502
+//!      |
+//!      v
 //!   Request<RequestBody<B>> -> your service
 //! ```
 //!
 //! Each is a layer of its own, works alone, and reaches the verdict that it would reach in the row:
-//! [`OriginGuardLayer`], [`EraResolverLayer`], [`MirrorHeaderValidatorLayer`], [`EnvelopeLayer`].
+//! [`OriginGuardLayer`], [`EraResolverLayer`], [`MirrorHeaderValidatorLayer`], [`EnvelopeLayer`],
+//! [`DiscoverLayer`].
 //! [`McpLayer`] is the whole list in the right order, with a place for authentication.
 //!
 //! # Example
@@ -67,7 +71,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::unwrap_used))]
 
-mod answer;
 pub mod body;
 pub mod check;
 pub mod discover;

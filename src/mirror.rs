@@ -69,6 +69,12 @@
 //! Other `Mcp-Param-*` headers pass unseen, so nothing inside may trust them, and so do all calls
 //! of a tool that the source does not know. [`refuse_unknown_tools`] closes that gap.
 //!
+//! # Alone
+//!
+//! Alone, the layer has to tell the eras apart, and refuses all that an
+//! [`EraResolverLayer`](crate::EraResolverLayer) refuses as that is made. Put one outside of it to
+//! serve streams of sessions, to switch eras or to tolerate wrong clients: what that decides holds.
+//!
 //! See [Server Validation] and [Custom Headers from Tool Parameters] in the specification.
 //!
 //! [`refuse_unknown_tools`]: MirrorHeaderValidatorLayer::refuse_unknown_tools
@@ -142,7 +148,7 @@ impl MirrorHeaderValidatorLayer {
     ///
     /// Behind another layer of this crate, that one's limit has been applied.
     pub fn body_limit(mut self, limit: usize) -> Self {
-        self.limits = Limits::both(limit);
+        self.limits.modern = limit;
         self
     }
 }

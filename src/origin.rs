@@ -201,6 +201,7 @@
 //! [Security & Endpoint]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
 
 mod cors;
+mod future;
 mod handle;
 mod host;
 mod policy;
@@ -222,13 +223,13 @@ use self::{handle::Source, policy::Verdict};
 use crate::{body::ResponseBody, rejection::Rejection};
 
 pub(crate) use self::cors::Grant;
+pub use self::future::ResponseFuture;
 #[doc(inline)]
 pub use self::{
     handle::OriginHandle,
     host::{InvalidEntryKind, InvalidHost, Scheme},
     policy::{InvalidOrigin, Origin},
 };
-pub use crate::answer::AnswerFuture;
 
 /// Layer that applies [`OriginGuard`].
 ///
@@ -494,7 +495,7 @@ where
 {
     type Response = Response<ResponseBody<ResBody>>;
     type Error = S::Error;
-    type Future = AnswerFuture<S::Future>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -502,9 +503,9 @@ where
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
         match self.judge(&request) {
-            Ok(Passage::Inner(grant)) => AnswerFuture::inner(self.inner.call(request), grant),
-            Ok(Passage::Preflight(response)) => AnswerFuture::preflight(response),
-            Err(rejection) => AnswerFuture::rejected(rejection),
+            Ok(Passage::Inner(grant)) => ResponseFuture::inner(self.inner.call(request), grant),
+            Ok(Passage::Preflight(response)) => ResponseFuture::preflight(response),
+            Err(rejection) => ResponseFuture::rejected(rejection),
         }
     }
 }

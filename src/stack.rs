@@ -158,14 +158,13 @@ impl<Auth> McpLayer<Auth> {
 
     /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
     pub fn body_limit(mut self, limit: usize) -> Self {
-        self.limits = Limits::both(limit);
+        self.limits.modern = limit;
         self
     }
 
-    /// Reads bodies of the handshake era of up to `limit` bytes. Call it after
-    /// [`body_limit`](Self::body_limit).
+    /// Reads bodies of the handshake era of up to `limit` bytes; unset, the limit of both.
     pub fn legacy_body_limit(mut self, limit: usize) -> Self {
-        self.limits.legacy = limit;
+        self.limits.legacy = Some(limit);
         self
     }
 

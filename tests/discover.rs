@@ -45,6 +45,7 @@ struct Asked {
     headers: HeaderMap,
     body: Value,
     had_message: bool,
+    had_secret: bool,
 }
 
 type Log = Arc<Mutex<Vec<Asked>>>;
@@ -72,7 +73,11 @@ fn server(
                 method: head.method,
                 headers: head.headers,
                 body,
-                had_message: Message::get(&head.extensions).is_some(),
+                had_message: Message::get(&head.extensions).is_some_and(|message| {
+                    message.method() == Some("initialize")
+                        && message.era().kind() == EraKind::Legacy
+                }),
+                had_secret: head.extensions.get::<u8>().is_some(),
             });
             Ok(if is_initialize {
                 answer()
@@ -149,10 +154,16 @@ async fn fixed_values_are_answered_in_both_eras_and_stamped_in_the_modern_one() 
 
 #[tokio::test]
 async fn other_messages_and_discoveries_that_are_left_reach_the_inner_service() {
-    let notification = || post(r#"{"jsonrpc":"2.0","method":"server/discover"}"#);
+    let other = |id: &str| {
+        post(format!(
+            r#"{{"jsonrpc":"2.0",{id}"method":"server/discover"}}"#
+        ))
+    };
     for (request, layer) in [
         (tools_call(), fixed()),
-        (notification(), fixed()),
+        (other(""), fixed()),
+        (other("\"id\":null,"), fixed()),
+        (other("\"id\":1.5,"), fixed()),
         (legacy_discover(), fixed().leave_legacy(true)),
     ] {
         let service = plain();
@@ -238,8 +249,10 @@ async fn a_derived_answer_is_asked_for_once_without_anything_of_the_caller() {
         headers,
         body,
         had_message,
+        had_secret,
     } = &log[0];
-    assert_eq!((method, *had_message), (&Method::POST, false));
+    assert_eq!(method, Method::POST);
+    assert!(*had_message && !had_secret);
     let mut names = headers
         .keys()
         .map(http::HeaderName::as_str)
@@ -281,6 +294,10 @@ async fn a_failure_is_told_and_asked_again() {
         assert_eq!(first.status(), 502);
         let rejection = Rejection::get(&first.head.extensions).unwrap();
         assert_eq!(rejection.kind(), RejectionKind::DiscoveryFailed);
+        assert_eq!(
+            Era::get(&first.head.extensions).unwrap().kind(),
+            EraKind::Modern
+        );
         assert_eq!(
             (&first.json()["error"]["code"], &first.json()["id"]),
             (&json!(-32603), &json!(1))
@@ -373,7 +390,40 @@ async fn a_modern_request_is_shown_under_a_legacy_version_after_all_checks() {
         seen.lock().unwrap()[0].head.headers["mcp-protocol-version"],
         "2025-06-18"
     );
-    for version in ["2026-07-28", "x", ""] {
+    for version in ["2026-07-28", "a b", ""] {
         assert!(fixed().present_as(version).is_err());
     }
+    assert!(
+        fixed().present_as("2024-10-07").is_ok(),
+        "operators can add versions"
+    );
+}
+
+// rule D2
+#[tokio::test]
+async fn a_session_that_cannot_be_closed_costs_nothing() {
+    #[derive(Debug)]
+    struct Down;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let inner = service_fn(move |request: Request<RequestBody<Chunks>>| {
+        let count = Arc::clone(&count);
+        async move {
+            if request.method() == Method::DELETE {
+                return Err(Down);
+            }
+            count.fetch_add(1, Ordering::SeqCst);
+            let mut answer = json_answer(INITIALIZED);
+            let session = http::HeaderValue::from_static("s");
+            answer.headers_mut().insert("mcp-session-id", session);
+            Ok(answer)
+        }
+    });
+    let mut service = McpLayer::new(info())
+        .discover(DiscoverLayer::from_initialize())
+        .layer(inner);
+    for _ in 0..2 {
+        assert_eq!(service.call(discover()).await.unwrap().status(), 200);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "what was found is kept");
 }

@@ -268,6 +268,8 @@ async fn what_is_not_a_plain_json_answer_is_untouched() {
         ("a result that is no object", 200, &[JSON], r#"{"id":1,"result":[]}"#),
         ("a batch", 200, &[JSON], r#"[{"id":1,"result":{}}]"#),
         ("two results", 200, &[JSON], r#"{"result":{},"result":{}}"#),
+        ("two results, one of them no object", 200, &[JSON], r#"{"result":1,"result":{}}"#),
+        ("a member twice", 200, &[JSON], r#"{"result":{"_meta":{},"_meta":{}}}"#),
     ];
     for (name, status, headers, body) in cases {
         let found = through(tools_call, move || answer(status, headers, Chunks::one(body))).await;

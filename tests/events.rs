@@ -205,7 +205,7 @@ async fn what_can_leave_leaves_at_once() {
 async fn an_event_above_the_limit_passes_whole_and_the_next_is_stamped() {
     let long = format!("data: {{\"result\":{{\"x\":\"{}\"}}}}\n", "x".repeat(300));
     let stamped = format!("data: {{\"result\":{{{}}}}}\n\n", stamp());
-    for size in 1..60 {
+    for size in (1..60).chain([10_000]) {
         for more in ["\n", "data: y\n\n", "\r\n", "id: 1\n\n"] {
             let text = format!("{long}{more}data: {{\"result\":{{}}}}\n\n");
             let pieces = text.as_bytes().chunks(size).map(<[u8]>::to_vec).collect();

@@ -983,6 +983,23 @@ async fn a_modern_header_in_a_session_is_tolerated_on_demand_and_nothing_more() 
     }
 }
 
+// rules E10, E11
+#[tokio::test]
+async fn what_is_tolerated_does_not_bring_a_switched_off_era_back() {
+    let layer = mcp()
+        .eras(Eras::ModernOnly)
+        .tolerate(Quirk::ModernHeaderInSession)
+        .tolerate(Quirk::LegacyHeaderOnModernClaim);
+    let session = ("mcp-session-id", "s");
+    for headers in [
+        &[JSON, VERSION, LIST, session][..],
+        &[JSON, LEGACY, session],
+    ] {
+        let answer = send(layer.layer(plain()), refused(headers, list(""))).await;
+        assert_eq!(answer.status(), 400, "{headers:?}");
+    }
+}
+
 // rule E1
 #[rustfmt::skip] // a table
 #[tokio::test]

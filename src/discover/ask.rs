@@ -19,7 +19,9 @@ use super::Discovery;
 use crate::{
     body::RequestBody,
     envelope::EventReader,
+    era::{Era, EraRules},
     head,
+    message::Message,
     protocol::{LEGACY_VERSIONS, header::MCP_SESSION_ID, method},
 };
 
@@ -58,14 +60,16 @@ pin_project! {
 
 /// Where the inner service was called.
 struct Address {
+    eras: EraRules,
     uri: Uri,
     version: Version,
     host: Option<HeaderValue>,
 }
 
 impl Address {
-    fn of(head: &request::Parts) -> Self {
+    fn of(head: &request::Parts, eras: &EraRules) -> Self {
         Self {
+            eras: eras.clone(),
             uri: head.uri.clone(),
             version: head.version,
             host: head.headers.get(header::HOST).cloned(),
@@ -95,9 +99,13 @@ impl Address {
                 "clientInfo": { "name": "mcp-layers", "version": env!("CARGO_PKG_VERSION") },
             },
         });
-        let text = message.to_string();
+        let text = Bytes::from(message.to_string());
         let length = text.len();
-        let mut request = self.request(Method::POST, text.into());
+        let mut request = self.request(Method::POST, text.clone());
+        // rule E9: a handler finds what it finds on every request
+        let mut message = Message::parse(text);
+        message.resolve(Era::UNNAMED, self.eras.clone());
+        request.extensions_mut().insert(message);
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_LENGTH, length.into());
         for (name, value) in [
@@ -112,6 +120,7 @@ impl Address {
     fn close<B: Body>(&self, session: HeaderValue) -> Request<RequestBody<B>> {
         let mut request = self.request(Method::DELETE, Bytes::new());
         request.headers_mut().insert(MCP_SESSION_ID, session);
+        request.extensions_mut().insert(Era::UNNAMED);
         request
     }
 }
@@ -174,12 +183,12 @@ fn result(message: &[u8]) -> Option<Value> {
 
 impl<S, F, ResBody> Ask<S, F, ResBody> {
     /// Asks with an instance that was polled ready.
-    pub(crate) fn new<B>(mut inner: S, head: &request::Parts) -> Self
+    pub(crate) fn new<B>(mut inner: S, head: &request::Parts, eras: &EraRules) -> Self
     where
         S: Service<Request<RequestBody<B>>, Future = F>,
         B: Body,
     {
-        let address = Address::of(head);
+        let address = Address::of(head, eras);
         let future = inner.call(address.initialize());
         Self {
             inner,
@@ -231,7 +240,10 @@ impl<S, F, ResBody> Ask<S, F, ResBody> {
                     }
                 }
                 StepProj::Finish { session, found } => {
-                    ready!(this.inner.poll_ready(cx))?;
+                    // Whether the service can close sessions is its own affair.
+                    if ready!(this.inner.poll_ready(cx)).is_err() {
+                        return Poll::Ready(Ok(found.take()));
+                    }
                     let future = this.inner.call(this.address.close(session.clone()));
                     Step::Close {
                         future,
@@ -239,8 +251,7 @@ impl<S, F, ResBody> Ask<S, F, ResBody> {
                     }
                 }
                 StepProj::Close { future, found } => {
-                    // Whether the service can close sessions is its own affair.
-                    drop(ready!(future.poll(cx))?);
+                    drop(ready!(future.poll(cx)));
                     return Poll::Ready(Ok(found.take()));
                 }
             };

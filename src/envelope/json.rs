@@ -1,6 +1,6 @@
 //! Splicing what is absent into a JSON answer, and nothing else.
 
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use bytes::Bytes;
 
@@ -27,11 +27,13 @@ pub(super) enum Event {
 
 /// What an answer holds, where it stands.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 struct Answer {
     result: Option<ResultObject>,
     error_code: Option<Range<usize>>,
-    /// Whether there is a result or an error of any form.
-    answers: bool,
+    /// Whether there is a result, and an error, of any form.
+    has_result: bool,
+    has_error: bool,
     method: Option<Value>,
     has_id: bool,
     /// Members that two readers could understand differently.
@@ -75,7 +77,7 @@ pub(super) fn stamp(text: &[u8], stamp: &Stamp) -> Stamped {
 pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {
     match read(text) {
         Ok(message) if message.ambiguous => Event::Pass,
-        Ok(message) if message.answers => {
+        Ok(message) if message.has_result || message.has_error => {
             let stamped = stamp_answer(text, &message, stamp);
             stamped.text.map_or(Event::Pass, Event::Replace)
         }
@@ -121,13 +123,13 @@ fn read(text: &[u8]) -> Result<Answer, Malformed> {
     cursor.object(|cursor, key| {
         match &*key.name() {
             b"result" => {
-                answer.ambiguous |= answer.result.is_some();
-                answer.answers = true;
-                answer.result = read_result(cursor)?;
+                answer.ambiguous |= mem::replace(&mut answer.has_result, true);
+                let (result, repeats) = read_result(cursor)?;
+                answer.ambiguous |= repeats;
+                answer.result = result;
             }
             b"error" => {
-                answer.ambiguous |= answer.error_code.is_some();
-                answer.answers = true;
+                answer.ambiguous |= mem::replace(&mut answer.has_error, true);
                 answer.error_code = read_error(cursor)?;
             }
             b"method" => answer.method = Some(cursor.value()?),
@@ -145,13 +147,15 @@ fn read(text: &[u8]) -> Result<Answer, Malformed> {
     Ok(answer)
 }
 
-fn read_result(cursor: &mut Cursor<'_>) -> Result<Option<ResultObject>, Malformed> {
+/// Reads a result, and whether a member of it that counts occurs twice.
+fn read_result(cursor: &mut Cursor<'_>) -> Result<(Option<ResultObject>, bool), Malformed> {
     let mut result = ResultObject::default();
+    let mut repeats = false;
     let value = cursor.object(|cursor, key| {
         match &*key.name() {
-            b"resultType" => result.result_type = Some(cursor.value()?),
-            b"ttlMs" => result.ttl = Some(cursor.value()?),
-            b"cacheScope" => result.scope = Some(cursor.value()?),
+            b"resultType" => repeats |= result.result_type.replace(cursor.value()?).is_some(),
+            b"ttlMs" => repeats |= result.ttl.replace(cursor.value()?).is_some(),
+            b"cacheScope" => repeats |= result.scope.replace(cursor.value()?).is_some(),
             b"_meta" => {
                 let value = cursor.object(|cursor, key| {
                     const SERVER_INFO: &[u8] = meta::SERVER_INFO.as_bytes();
@@ -160,7 +164,7 @@ fn read_result(cursor: &mut Cursor<'_>) -> Result<Option<ResultObject>, Malforme
                     Ok(())
                 })?;
                 result.meta_at = object(cursor, &value);
-                result.meta = Some(value);
+                repeats |= result.meta.replace(value).is_some();
             }
             _ => {
                 cursor.value()?;
@@ -168,7 +172,8 @@ fn read_result(cursor: &mut Cursor<'_>) -> Result<Option<ResultObject>, Malforme
         }
         Ok(())
     })?;
-    Ok(object(cursor, &value).map(|at| ResultObject { at, ..result }))
+    let result = object(cursor, &value).map(|at| ResultObject { at, ..result });
+    Ok((result, repeats))
 }
 
 fn read_error(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>, Malformed> {

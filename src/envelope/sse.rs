@@ -27,6 +27,7 @@ use super::{
     Stamp,
     json::{self, Event},
 };
+use crate::gate::DEFAULT_BODY_LIMIT;
 use crate::word;
 
 pin_project! {
@@ -170,7 +171,11 @@ impl Rewriter {
     fn scan(&mut self, text: &[u8]) -> (usize, Vec<Edit>) {
         let (mut done, mut edits) = (0, Vec::new());
         while let Some(end) = self.scanner.next_event(text) {
-            if !self.scanner.passes {
+            if self.scanner.passes {
+                // Its beginning has left.
+            } else if end - self.scanner.passable() > self.stamp.limit() {
+                self.stamp.report_too_long();
+            } else {
                 edits.extend(self.edit(text, end));
             }
             self.scanner.start_event(end);
@@ -263,7 +268,10 @@ impl EventReader {
         self.held.extend_from_slice(data);
         let mut done = 0;
         while let Some(end) = self.scanner.next_event(&self.held) {
-            event(&self.scanner.data(&self.held));
+            let data = self.scanner.data(&self.held);
+            if data.len() <= DEFAULT_BODY_LIMIT {
+                event(&data);
+            }
             self.scanner.start_event(end);
             done = end;
         }

@@ -20,7 +20,7 @@ use crate::{
     check::{Judge, too_long},
     discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
-    era::Era,
+    era::{Era, EraRules},
     head::{self, Head},
     message::Message,
     mirror::{Observer, ToolSchemas},
@@ -85,13 +85,20 @@ struct Discovering<R> {
 }
 
 impl<R: Rules> Discovering<R> {
+    fn eras(&self) -> &EraRules {
+        let resolved = self.message.resolved();
+        resolved.map_or(self.rules.eras(), |(_, eras)| eras)
+    }
+
     /// Answers in place of the inner service, as if that had answered.
     // rule D1
     fn answer(mut self, found: Option<&Arc<Discovery>>) -> Result<Response<Bytes>, Box<Rejection>> {
-        let (Some(found), Some((era, eras))) = (found, self.message.resolved()) else {
+        let era = self.message.era();
+        let (Some(found), Some((_, eras))) = (found, self.message.resolved()) else {
             let text = "The server cannot tell what it is able to do";
             return Err(Rejection::new(RejectionKind::DiscoveryFailed, text)
-                .answering(self.message.answerable_id()));
+                .answering(self.message.answerable_id())
+                .of(era.clone()));
         };
         let body = discover::answer(found, &self.message, eras);
         let (mut head, ()) = Response::new(()).into_parts();
@@ -214,7 +221,7 @@ impl<S, R: Rules> Forward<S, R> {
                 return match known {
                     Some(known) => answered(discovering.answer(Some(&known))),
                     None => State::Asking {
-                        ask: Ask::new(self.inner, &self.head),
+                        ask: Ask::new(self.inner, &self.head, discovering.eras()),
                         discovering: Some(discovering),
                     },
                 };
@@ -312,10 +319,12 @@ where
                                 .unwrap_or_else(|_| forward.guess(&body));
                             (RequestBody::replay(body, trailers), plan)
                         }
-                        Outcome::TooLong(start) => (
-                            RequestBody::resume(start, Rest::Body(read.into_body())),
-                            Plan::untouched(None),
-                        ),
+                        Outcome::TooLong(start) => {
+                            #[cfg(feature = "tracing")]
+                            tracing::warn!("a body is longer than the limit and passes unread");
+                            let rest = Rest::Body(read.into_body());
+                            (RequestBody::resume(start, rest), Plan::untouched(None))
+                        }
                         Outcome::Failed(start, error) => (
                             RequestBody::resume(start, Rest::Failed(Some(error))),
                             Plan::untouched(None),

@@ -310,6 +310,7 @@ pub(crate) fn ends_in_a_number(name: &str) -> bool {
 
 /// The scheme of a web page.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
 pub enum Scheme {
     /// `http`, by default on port 80.
     Http,

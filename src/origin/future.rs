@@ -13,11 +13,12 @@ use http::Response;
 use http_body::Body;
 use pin_project_lite::pin_project;
 
-use crate::{body::ResponseBody, origin::Grant, rejection::Rejection};
+use super::Grant;
+use crate::{body::ResponseBody, rejection::Rejection};
 
 pin_project! {
     /// Resolves to the inner service's response, or to the guard's own without calling it.
-    pub struct AnswerFuture<F> {
+    pub struct ResponseFuture<F> {
         #[pin]
         kind: Kind<F>,
     }
@@ -32,7 +33,7 @@ pin_project! {
     }
 }
 
-impl<F> AnswerFuture<F> {
+impl<F> ResponseFuture<F> {
     pub(crate) fn inner(future: F, grant: Grant) -> Self {
         Self {
             kind: Kind::Inner { future, grant },
@@ -56,7 +57,7 @@ impl<F> AnswerFuture<F> {
     }
 }
 
-impl<F, B, E> Future for AnswerFuture<F>
+impl<F, B, E> Future for ResponseFuture<F>
 where
     F: Future<Output = Result<Response<B>, E>>,
     B: Body<Data = Bytes>,
@@ -65,7 +66,7 @@ where
 
     #[allow(clippy::expect_used)] // the contract of Future: not polled after Ready
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        const POLLED_AGAIN: &str = "AnswerFuture polled after completion";
+        const POLLED_AGAIN: &str = "ResponseFuture polled after completion";
 
         Poll::Ready(Ok(match self.project().kind.project() {
             KindProj::Inner { future, grant } => {
@@ -84,8 +85,8 @@ where
     }
 }
 
-impl<F> fmt::Debug for AnswerFuture<F> {
+impl<F> fmt::Debug for ResponseFuture<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerFuture").finish_non_exhaustive()
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
 }
