@@ -11,6 +11,7 @@ use std::{
     error::Error,
     io::{self, Write as _},
     net::SocketAddr,
+    process::ExitCode,
     time::Duration,
 };
 
@@ -33,7 +34,17 @@ mod everything {
 use self::everything::{input, prompts, resources, tools};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("everything: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address()?).await?;
     let address = listener.local_addr()?;
     let notifier = Notifier::new();

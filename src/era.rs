@@ -508,8 +508,7 @@ impl EraRules {
         if hidden {
             return Err(invalid_request("an array holds a message of another era"));
         }
-        let complete =
-            || self.claim_is_modern(message) && message.envelope_faults() == (vec![], vec![]);
+        let complete = || self.claim_is_modern(message) && message.has_complete_envelope();
         if message.is_request() && message.method() == Some(method::INITIALIZE) && !complete() {
             return self.resolve_handshake(head, message);
         }
@@ -648,7 +647,7 @@ fn log_tolerance(quirk: Quirk) {
 
 // rule E3
 fn check_envelope(message: &Message) -> Result<(), Box<Rejection>> {
-    if message.envelope_faults() == (vec![], vec![]) {
+    if message.has_complete_envelope() {
         Ok(())
     } else {
         Err(incomplete_envelope(message))

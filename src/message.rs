@@ -399,6 +399,12 @@ impl Message {
         version.string(&self.body)?.decode()
     }
 
+    /// Whether the envelope has all that a modern request needs.
+    pub(crate) fn has_complete_envelope(&self) -> bool {
+        let (missing, invalid) = self.envelope_faults();
+        missing.is_empty() && invalid.is_empty()
+    }
+
     /// The keys of a complete envelope that are missing, and those that have a wrong type.
     // rule E3
     pub(crate) fn envelope_faults(&self) -> (Vec<&'static str>, Vec<&'static str>) {

@@ -200,6 +200,7 @@
 //!
 //! [Security & Endpoint]: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
 
+// rule O9: the docs above show where the guard belongs.
 mod cors;
 mod future;
 mod handle;

@@ -293,6 +293,7 @@ async fn an_equal_body_in_another_buffer_is_read_again() {
     assert_ne!(answer.body, first);
 }
 
+// rule E9
 #[tokio::test]
 async fn the_message_and_the_era_reach_the_handler_and_the_era_comes_back() {
     let inner = plain();

@@ -76,6 +76,7 @@ impl ParamHeaders {
     /// - [`Misplaced`](InvalidAnnotationKind::Misplaced): something else than `properties` leads
     ///   to it.
     /// - [`TooDeep`](InvalidAnnotationKind::TooDeep): more than 64 properties lead to it.
+    // rule P1
     pub fn of(tool: &str, input_schema: &Value) -> Result<Self, InvalidAnnotation> {
         let mut headers = Self::default();
         let mut survey = Survey::new(input_schema);
