@@ -541,6 +541,9 @@ async fn a_state_of_another_request_is_refused() {
     let absent = self::state(&service, r#"{"name":"count"}"#).await;
     let params = format!(r#"{{"name":"count","arguments":{{}},"requestState":"{absent}"}}"#);
     assert!(call_as(&service, None, &params).await["result"].is_object());
+    // a prompt of the same name is not the tool
+    let answer = ask(&service, "prompts/get", &params).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
 }
 
 // rule R5

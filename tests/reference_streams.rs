@@ -10,7 +10,8 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use http::{Request, Response};
@@ -23,7 +24,7 @@ use mcp_layers::{
 };
 use serde_json::{Value, json};
 use support::{Answer, Chunks, META, modern, post, send};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 use tower::{Layer, Service};
 
 fn server() -> ServerInfo {
@@ -480,17 +481,32 @@ async fn a_call_that_outlives_its_request_sends_nothing_and_waits_for_nobody() {
     assert!(next(&mut body).contains("notifications/progress"));
     assert!(next(&mut body).contains("kept"));
     let call_kept: ToolCall = kept.lock().unwrap().take().unwrap();
-    call_kept.progress(Progress::new(2.0)).await;
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut cx = Context::from_waker(&waker);
+    let mut sending = Box::pin(call_kept.progress(Progress::new(2.0)));
+    assert!(sending.as_mut().poll(&mut cx).is_ready());
     assert_eq!(poll(&mut body), Poll::Ready(None));
     // the client has gone
     let (_, mut body) = begin(&mut service, call("keep", r#""progressToken":1"#)).await;
     next(&mut body);
     let call_kept: ToolCall = kept.lock().unwrap().take().unwrap();
-    let sending = tokio::spawn(async move { call_kept.progress(Progress::new(2.0)).await });
-    tokio::task::yield_now().await;
-    assert!(!sending.is_finished());
+    let mut sending = Box::pin(call_kept.progress(Progress::new(2.0)));
+    assert!(sending.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(woken.0.load(Ordering::SeqCst), 0);
     drop(body);
-    sending.await.unwrap();
+    assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+    assert!(sending.as_mut().poll(&mut cx).is_ready());
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 #[tokio::test]
@@ -510,7 +526,9 @@ async fn tasks_of_a_handler_send_into_its_stream() {
             }
             Ok(ToolResult::text("done"))
         });
-    let answer = send(service, call("tasks", "")).await;
+    let answer = send(service, call("tasks", ""));
+    let answer = timeout(Duration::from_secs(10), answer).await;
+    let answer = answer.expect("nobody waits for ever");
     let mut events = events(&answer);
     assert_eq!(
         events.pop().unwrap()["result"]["content"][0]["text"],

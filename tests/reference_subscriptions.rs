@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
+    time::Duration,
 };
 
 use http::Request;
@@ -24,6 +25,7 @@ use mcp_layers::{
 };
 use serde_json::{Value, json};
 use support::{Chunks, ask, ask_modern, modern, modern_body, post, send};
+use tokio::time::timeout;
 use tower::{Layer, Service};
 
 fn server() -> ServerInfo {
@@ -458,10 +460,14 @@ async fn changes_are_told_across_threads() {
         notifier.close();
     });
     let mut events = 0;
-    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        frame.unwrap();
-        events += 1;
-    }
+    let reading = async {
+        while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+            frame.unwrap();
+            events += 1;
+        }
+    };
+    let read = timeout(Duration::from_secs(10), reading).await;
+    read.expect("the stream ends");
     teller.join().unwrap();
     assert!((4..=1_002).contains(&events), "{events}");
 }
