@@ -78,9 +78,13 @@ impl Case {
         }
     }
 
-    fn reference(name: &'static str, request: Request<Full<Bytes>>, tools: usize) -> Self {
+    fn reference(
+        name: &'static str,
+        request: Request<Full<Bytes>>,
+        service: &ReferenceService,
+    ) -> Self {
         Self {
-            service: Service::Reference(reference(tools)),
+            service: Service::Reference(service.clone()),
             ..Self::new(name, request, Bare::json(""))
         }
     }
@@ -169,10 +173,10 @@ pub fn small() -> Vec<Case> {
     let mut foreign = call.clone();
     let headers = foreign.headers_mut();
     headers.insert("origin", "https://evil.example".parse().unwrap());
-    let unknown = legacy("tools/call", r#""name":"get_weather""#);
-    let mut unknown = unknown;
+    let mut unknown = legacy("tools/call", r#""name":"get_weather""#);
     let headers = unknown.headers_mut();
     headers.insert("mcp-protocol-version", "2027-01-01".parse().unwrap());
+    let few = reference(21);
     vec![
         Case::new("small modern call", call.clone(), short())
             .row(3_200, 8)
@@ -196,11 +200,11 @@ pub fn small() -> Vec<Case> {
             .answered(StatusCode::FORBIDDEN)
             .mcp_layer(2_800, 10)
             .in_all(),
-        Case::reference("reference service, small modern call", call, 21),
+        Case::reference("reference service, small modern call", call, &few),
         Case::reference(
             "reference service, small legacy call",
             legacy_call(r#"{"city":"Paris"}"#),
-            21,
+            &few,
         ),
     ]
 }
@@ -208,6 +212,7 @@ pub fn small() -> Vec<Case> {
 /// Lists of tools.
 pub fn lists() -> Vec<Case> {
     let (modern, legacy) = (modern("tools/list", ""), legacy("tools/list", ""));
+    let (few, many) = (reference(21), reference(300));
     vec![
         Case::new("modern list of 21 tools", modern.clone(), list(21)).mcp_layer(16_000, 14),
         Case::new("legacy list of 21 tools", legacy.clone(), list(21)),
@@ -216,17 +221,17 @@ pub fn lists() -> Vec<Case> {
         Case::reference(
             "reference service, modern list of 21 tools",
             modern.clone(),
-            21,
+            &few,
         )
         .mcp_layer(5_000, 14)
         .in_all(),
         Case::reference(
             "reference service, legacy list of 21 tools",
             legacy.clone(),
-            21,
+            &few,
         ),
-        Case::reference("reference service, modern list of 300 tools", modern, 300),
-        Case::reference("reference service, legacy list of 300 tools", legacy, 300),
+        Case::reference("reference service, modern list of 300 tools", modern, &many),
+        Case::reference("reference service, legacy list of 300 tools", legacy, &many),
     ]
 }
 
