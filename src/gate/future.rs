@@ -70,7 +70,8 @@ pin_project! {
         Asking {
             #[pin]
             ask: Ask<S, F, ResBody>,
-            discovering: Option<Discovering<R>>,
+            // Boxed, so that the state of every other message stays small.
+            discovering: Option<Box<Discovering<R>>>,
         },
         Answered { answer: Option<Response<Bytes>> },
         Rejected { rejection: Option<Box<Rejection>> },
@@ -222,7 +223,7 @@ impl<S, R: Rules> Forward<S, R> {
                     Some(known) => answered(discovering.answer(Some(&known))),
                     None => State::Asking {
                         ask: Ask::new(self.inner, &self.head, discovering.eras()),
-                        discovering: Some(discovering),
+                        discovering: Some(Box::new(discovering)),
                     },
                 };
             }
