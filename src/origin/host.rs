@@ -60,12 +60,12 @@ fn parse_entry(entry: &str) -> Result<Authority<Box<str>>, InvalidEntryKind> {
 /// What a request says about the host that it is addressed to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
-    /// `None` where the host is absent or unparsable.
-    pub(crate) authority: Option<Authority<&'a str>>,
     /// The host as sent.
     pub(crate) text: Option<&'a [u8]>,
     /// Whether a proxy said so.
     pub(crate) forwarded: bool,
+    /// Whether there are others, so that none of them counts.
+    is_one_of_several: bool,
 }
 
 /// Why the host of a request can't be told.
@@ -86,7 +86,7 @@ impl<'a> Target<'a> {
             .map(|authority| Self::sent(authority.as_str().as_bytes()));
         match (host, target) {
             (Some(host), Some(target)) => {
-                let same = match (host.authority, target.authority) {
+                let same = match (host.authority(), target.authority()) {
                     (Some(host), Some(target)) => host.is(target, uri.scheme_str()),
                     (None, None) => host.text == target.text,
                     _ => false,
@@ -95,11 +95,19 @@ impl<'a> Target<'a> {
                     .ok_or(Conflict::Contradiction(host.text.unwrap_or_default()))
             }
             (target, None) | (None, target) => Ok(target.unwrap_or(Self {
-                authority: None,
                 text: None,
                 forwarded: false,
+                is_one_of_several: false,
             })),
         }
+    }
+
+    /// `None` where the host is absent or unparsable.
+    ///
+    /// Parsed when it is asked for: most requests pass without.
+    pub(crate) fn authority(&self) -> Option<Authority<&'a str>> {
+        let text = self.text.filter(|_| !self.is_one_of_several)?;
+        Authority::parse(std::str::from_utf8(text).ok()?).ok()
     }
 
     /// The host that a trusted proxy names, or this one where it names none.
@@ -115,20 +123,18 @@ impl<'a> Target<'a> {
                 ..Self::sent(value.as_bytes())
             },
             Err(first) => Self {
-                authority: None,
                 text: Some(first),
                 forwarded: true,
+                is_one_of_several: true,
             },
         }
     }
 
     fn sent(text: &'a [u8]) -> Self {
         Self {
-            authority: std::str::from_utf8(text)
-                .ok()
-                .and_then(|text| Authority::parse(text).ok()),
             text: Some(text),
             forwarded: false,
+            is_one_of_several: false,
         }
     }
 }

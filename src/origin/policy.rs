@@ -100,7 +100,7 @@ impl Policy {
             target
         };
         let known = target
-            .authority
+            .authority()
             .is_some_and(|authority| self.hosts.contains(authority));
         if needs_host && !known {
             return Err(Refusal::UnknownHost(target)); // rule O4
@@ -138,7 +138,7 @@ impl Policy {
             return Ok(Grounds::Listed); // rule O3
         }
         let same = target
-            .authority
+            .authority()
             .is_some_and(|authority| origin.is_at(authority, self.public_scheme));
         if same && known {
             Ok(Grounds::SameOrigin) // rule O4
@@ -178,11 +178,11 @@ impl Refusal<'_> {
                     cut(host)
                 ),
             ),
-            Self::UnknownHost(Target {
-                authority: Some(_),
-                text: Some(host),
-                ..
-            }) => (
+            Self::UnknownHost(
+                target @ Target {
+                    text: Some(host), ..
+                },
+            ) if target.authority().is_some() => (
                 RejectionKind::ForbiddenHost,
                 format!(
                     "host `{}` is not known here: to admit it, the server's operator calls \
