@@ -145,7 +145,7 @@ impl Checks {
         match judge.head(method, &head)? {
             HeadVerdict::Unread(era) => Ok(Checked { era, message: None }),
             HeadVerdict::Read(limit) if body.len() > limit => Err(too_long(limit)),
-            HeadVerdict::Read(_) => judge.body(&head, None, &body).map(|message| Checked {
+            HeadVerdict::Read(_) => judge.body(|| head, None, &body).map(|message| Checked {
                 era: message.as_ref().map(|message| message.era().clone()),
                 message,
             }),
@@ -220,7 +220,7 @@ impl<'a> Judge<'a> {
         }
         let modern = self.eras.header_is_modern(head);
         let limit = self.limit(head);
-        let announced = head.content_length.unwrap_or_default();
+        let announced = head.content_length().unwrap_or_default();
         if announced > limit as u64 {
             return Err(too_long(limit));
         }
@@ -240,18 +240,27 @@ impl<'a> Judge<'a> {
     }
 
     /// Judges by head and body, and returns the message unless that is the `known` one.
-    pub(crate) fn body(
+    ///
+    /// The `head` is asked for only where it matters.
+    pub(crate) fn body<'h>(
         self,
-        head: &Head<'_>,
+        head: impl FnOnce() -> Head<'h>,
         known: Option<&Message>,
         body: &Bytes,
     ) -> Result<Option<Message>, Box<Rejection>> {
-        let read = match known {
-            Some(known) if known.is_of(body) => None,
-            _ => Some(self.read(head, known, body)?),
+        let judged = known.filter(|known| known.is_of(body));
+        let mirror = self.mirror;
+        let mirror = mirror.filter(|_| judged.is_none_or(|known| known.era().is_modern()));
+        if judged.is_some() && mirror.is_none() {
+            return Ok(None);
+        }
+        let head = head();
+        let read = match judged {
+            Some(_) => None,
+            None => Some(self.read(&head, known, body)?),
         };
-        if let (Some(mirror), Some(message)) = (self.mirror, read.as_ref().or(known)) {
-            mirror.check(head, message).map_err(|rejection| {
+        if let (Some(mirror), Some(message)) = (mirror, read.as_ref().or(judged)) {
+            mirror.check(&head, message).map_err(|rejection| {
                 let rejection = rejection.answering(message.answerable_id());
                 rejection.of(message.era().clone())
             })?;

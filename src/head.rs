@@ -19,8 +19,7 @@ pub(crate) struct Head<'a> {
     /// Whether the body is encoded: a `Content-Encoding` other than `identity`, or a coding that
     /// the host has left on the message.
     pub(crate) encoded: bool,
-    /// In bytes.
-    pub(crate) content_length: Option<u64>,
+    content_length: Option<&'a [u8]>,
     /// Whether the request belongs to a session of the handshake era.
     pub(crate) has_session: bool,
 }
@@ -128,10 +127,13 @@ impl<'a> Head<'a> {
         } else if is(header::MCP_SESSION_ID.as_str()) {
             self.has_session = true;
         } else if is("content-length") {
-            self.content_length = std::str::from_utf8(value)
-                .ok()
-                .and_then(|value| value.parse().ok());
+            self.content_length = Some(value);
         }
+    }
+
+    /// How many bytes the body is said to have.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        std::str::from_utf8(self.content_length?).ok()?.parse().ok()
     }
 
     /// The header `Mcp-Param-{param}`.

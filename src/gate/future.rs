@@ -165,13 +165,12 @@ impl Plan {
 impl<S, R: Rules> Forward<S, R> {
     /// Decides about a body that was read, and leaves what is known in the extensions.
     fn decide(&mut self, body: &Bytes) -> Result<Plan, Box<Rejection>> {
-        let head = Head::from(&self.head.headers);
+        let head = || Head::from(&self.head.headers);
         let known = self.head.extensions.get::<Message>();
         let judge = Judge::of(&self.rules, self.limits);
-        let read = judge.body(&head, known, body)?;
+        let read = judge.body(head, known, body)?;
         let message = read.as_ref().or(known);
         let plan = message.map_or_else(|| Plan::untouched(None), |message| self.plan(message));
-        drop(head);
         // rule E8
         if plan.era.as_ref().is_some_and(Era::is_modern) {
             let names = [header::MCP_SESSION_ID, header::LAST_EVENT_ID];
