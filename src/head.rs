@@ -154,8 +154,9 @@ impl<'a> Head<'a> {
         let Field::One(value) = self.content_type else {
             return false;
         };
-        media_type(value).eq_ignore_ascii_case(b"application/json")
-            && charsets(value).all(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
+        value == b"application/json"
+            || media_type(value).eq_ignore_ascii_case(b"application/json")
+                && charsets(value).all(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
     }
 
     /// Refuses a modern body that is not plain JSON.

@@ -182,9 +182,13 @@ impl<'a> Cursor<'a> {
 
     /// Whether a value that was passed is a string without lone surrogates.
     pub(crate) fn is_well_formed(&self, value: &Value) -> bool {
-        value
-            .string(self.text)
-            .is_some_and(|string| string.decode().is_some())
+        match value.kind {
+            // That it is UTF-8 shows at the end.
+            Kind::String { escaped: false } => true,
+            _ => value
+                .string(self.text)
+                .is_some_and(|string| string.decode().is_some()),
+        }
     }
 
     /// Whether an object or an array that was passed holds nothing.
@@ -402,7 +406,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes a string and tells whether it has escapes.
     fn string(&mut self) -> Result<bool, Malformed> {
-        const SHORT: usize = 4 * WORD;
+        const SHORT: usize = 8 * WORD;
         // Most are short and plain.
         let (rest, mut length) = (&self.text[self.at + 1..], 0);
         while let Some((word, _)) = rest[length..].split_first_chunk::<WORD>() {

@@ -274,9 +274,8 @@ impl<'a> Edits<'a> {
         self.insert(result.at, [kind, meta, ttl, scope].as_flattened());
     }
 
-    fn apply(self, text: &[u8]) -> Option<Bytes> {
-        let Self { mut pieces, count } = self;
-        let pieces = &mut pieces[..count];
+    fn apply(&mut self, text: &[u8]) -> Option<Bytes> {
+        let pieces = &mut self.pieces[..self.count];
         if pieces.is_empty() {
             return None;
         }
