@@ -486,12 +486,12 @@ impl<'a> Cursor<'a> {
 
 /// Passes what stands behind a backslash.
 fn pass_escape(text: &[u8]) -> Result<&[u8], Malformed> {
-    let is = |byte: u8, class: u8| ESCAPES[usize::from(byte)] & class != 0;
+    let class = |byte: u8| ESCAPES[usize::from(byte)];
     match *text {
-        [b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|&it| is(it, HEX_DIGIT)) => {
+        [escape, ..] if class(escape) & SIMPLE != 0 => Ok(&text[1..]),
+        [b'u', a, b, c, d, ..] if class(a) & class(b) & class(c) & class(d) & HEX_DIGIT != 0 => {
             Ok(&text[5..])
         }
-        [escape, ..] if is(escape, SIMPLE) => Ok(&text[1..]),
         _ => Err(Malformed),
     }
 }

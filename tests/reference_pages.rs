@@ -5,16 +5,19 @@ mod support;
 
 use std::num::NonZeroUsize;
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::{BodyExt, Full};
 use mcp_layers::{
     McpLayer, ServerInfo,
     reference::{
-        Prompt, PromptResult, ReferenceService, Resource, ResourceResult, ResourceTemplate, Tool,
-        ToolResult,
+        AnswerBody, Prompt, PromptResult, ReferenceService, Resource, ResourceResult,
+        ResourceTemplate, Tool, ToolResult,
     },
 };
 use serde_json::{Value, json};
-use support::{ask, ask_modern};
-use tower::Layer;
+use support::{ask, ask_modern, modern, modern_body, send};
+use tower::{Layer, util::AndThenLayer};
 
 const LISTS: [(&str, &str, &str); 4] = [
     ("tools/list", "tools", "name"),
@@ -194,4 +197,31 @@ async fn a_change_behind_the_first_answer_is_seen() {
     assert_eq!(pages(&first, LISTS[0]).await.0.concat().len(), 3);
     let third = first.page_size(NonZeroUsize::MIN);
     assert_eq!(pages(&third, LISTS[0]).await.0.len(), 3);
+}
+
+/// The service tells its layer where the result is; a layer in between may have another answer.
+#[tokio::test]
+async fn a_list_is_stamped_as_it_is_even_if_another_answer_takes_its_place() {
+    let other = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[],"ttlMs":7}}"#;
+    for (method, ..) in LISTS {
+        for replace in [None, Some(other)] {
+            let request = || modern(method, modern_body(method, ""));
+            let mcp = McpLayer::new(server());
+            let told = send(mcp.layer(service(3, Some(2))), request()).await;
+            let rebuild = AndThenLayer::new(move |response: Response<AnswerBody>| async move {
+                let (head, body) = response.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let body = replace.map_or_else(|| Bytes::copy_from_slice(&body), Bytes::from);
+                Ok(Response::from_parts(head, Full::new(body)))
+            });
+            let read = send(mcp.layer(rebuild.layer(service(3, Some(2)))), request()).await;
+            if replace.is_none() {
+                assert_eq!(read.body, told.body, "{method}");
+            } else {
+                let result = &read.json()["result"];
+                assert_eq!(result["ttlMs"], 7, "{method}");
+                assert_eq!(result["resultType"], "complete", "{method}");
+            }
+        }
+    }
 }

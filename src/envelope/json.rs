@@ -72,6 +72,22 @@ pub(super) fn stamp(text: &[u8], stamp: &Stamp) -> Stamped {
     }
 }
 
+/// Stamps an answer whose result begins at `result` and lacks all that is stamped.
+pub(super) fn stamp_plain(text: &[u8], result: usize, stamp: &Stamp) -> Stamped {
+    let at = Object {
+        inside: result + 1,
+        is_empty: false,
+    };
+    let answer = Answer {
+        result: Some(ResultObject {
+            at,
+            ..ResultObject::default()
+        }),
+        ..Answer::default()
+    };
+    stamp_answer(text, &answer, stamp)
+}
+
 /// Stamps one message of a stream, if it is an answer.
 // rules V5, V9
 pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {

@@ -60,6 +60,8 @@ pub(super) enum Reply {
     /// Nothing is due.
     Accepted,
     Answer(Vec<u8>),
+    /// The answer to a modern request, whose result begins here and has only members of its own.
+    Plain(Vec<u8>, usize),
     /// A handler is at work. An empty text means that nothing is due after all.
     Later(Work),
     /// A stream without an end of its own.
@@ -177,7 +179,9 @@ impl Config {
             for message in messages {
                 let answer = match config.reply(message, extensions.clone(), false) {
                     Reply::Accepted | Reply::Listen(_) => continue,
-                    Reply::Answer(answer) | Reply::Refused(answer) => answer,
+                    Reply::Answer(answer) | Reply::Plain(answer, _) | Reply::Refused(answer) => {
+                        answer
+                    }
                     Reply::Later(work) => work.into_answer().await,
                 };
                 answers.push(if answers.is_empty() { b'[' } else { b',' });
@@ -238,13 +242,12 @@ impl Config {
         if let Some(handler) = self.method(method) {
             return later(call(message), |call| handler(MethodCall(call)));
         }
-        let cursor = || params::member(&message, "cursor");
         let outcome = match method {
             method::DISCOVER => Ok(self.discover(&message)),
             method::INITIALIZE => self.initialize(&message),
             method::PING => Ok(json!({})),
             method::SET_LOG_LEVEL if self.log_level.is_some() => set_log_level(&message),
-            method::TOOLS_LIST => return list(id, &self.tools, cursor()),
+            method::TOOLS_LIST => return list(&message, id, &self.tools),
             method::TOOLS_CALL => match self.called_tool(&message) {
                 Ok(handler) => {
                     let validate = self.validate.clone();
@@ -253,17 +256,17 @@ impl Config {
                 Err(error) => Err(error),
             },
             method::PROMPTS_LIST if !self.prompts.is_empty() => {
-                return list(id, &self.prompts, cursor());
+                return list(&message, id, &self.prompts);
             }
             method::PROMPTS_GET if !self.prompts.is_empty() => match self.asked_prompt(&message) {
                 Ok(handler) => return later(call(message), |call| handler(PromptCall(call))),
                 Err(error) => Err(error),
             },
             method::RESOURCES_LIST if self.has_resources() => {
-                return list(id, &self.resources, cursor());
+                return list(&message, id, &self.resources);
             }
             method::TEMPLATES_LIST if self.has_resources() => {
-                return list(id, &self.templates, cursor());
+                return list(&message, id, &self.templates);
             }
             method::RESOURCES_READ if self.has_resources() => match self.read_resource(&message) {
                 Ok((handler, variables)) => {
@@ -492,11 +495,19 @@ impl fmt::Debug for Config {
 }
 
 /// Shows a page of a list.
-fn list<T: Listed>(id: &[u8], list: &List<T>, cursor: Option<&[u8]>) -> Reply {
-    Reply::Answer(match list.page(cursor) {
-        Ok(page) => answer::encoded(id, page),
-        Err(error) => answer::failure(Some(id), &error),
-    })
+fn list<T: Listed>(message: &Message, id: &[u8], list: &List<T>) -> Reply {
+    match list.page(params::member(message, "cursor")) {
+        Ok(page) => {
+            let text = answer::encoded(id, page);
+            if message.era().is_modern() {
+                let result = text.len() - page.len() - 1;
+                Reply::Plain(text, result)
+            } else {
+                Reply::Answer(text)
+            }
+        }
+        Err(error) => Reply::Answer(answer::failure(Some(id), &error)),
+    }
 }
 
 fn unknown(what: &str, name: &str) -> MethodError {

@@ -20,6 +20,7 @@ use super::{
     work::{Step, Stream, Work},
 };
 use crate::{
+    envelope::PlainResult,
     gate::{DEFAULT_BODY_LIMIT, Outcome, ReadBody},
     message::Message,
 };
@@ -86,6 +87,7 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
                         match config.receive(body, std::mem::take(extensions)) {
                             Reply::Accepted => State::answered(accepted()),
                             Reply::Answer(text) => State::answered(json(StatusCode::OK, text)),
+                            Reply::Plain(text, result) => State::answered(plain(text, result)),
                             Reply::Listen(subscription) => {
                                 State::answered(events(AnswerBody::listen(subscription)))
                             }
@@ -145,13 +147,22 @@ impl<B> fmt::Debug for ResponseFuture<B> {
     }
 }
 
-fn json(status: StatusCode, text: Vec<u8>) -> Response<AnswerBody> {
+fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::new(text));
     *response.status_mut() = status;
     response.headers_mut().insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
+    response
+}
+
+/// An answer that an envelope need not read to stamp it.
+fn plain(text: Vec<u8>, result: usize) -> Response<AnswerBody> {
+    let body = Bytes::from(text);
+    let mut response = json(StatusCode::OK, body.clone());
+    let plain = PlainResult::new(body, result);
+    response.extensions_mut().insert(plain);
     response
 }
 
