@@ -19,11 +19,6 @@ use mcp_layers::{
 use serde_json::{Value, json};
 use support::{Broken, Chunks, Step, inner, modern, modern_body, plain, post, send};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, util::BoxCloneService};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
 
 fn tool(name: &str, header: &str) -> Value {
     let region = json!({ "type": "string", "x-mcp-header": header });
@@ -150,58 +145,6 @@ fn a_tool_that_is_too_large_is_left_unchecked() {
         learn(&tools, std::slice::from_ref(&small));
         assert_eq!(known(&tools, "a"), expected, "{limit}");
     }
-}
-
-/// Counts the warnings that name a tool.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Warnings {
-    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == "tool" {
-            self.0.lock().unwrap().push(value.to_owned());
-        }
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
-// rule P1
-#[test]
-fn a_tool_that_cannot_be_checked_is_reported_once() {
-    let warnings = Warnings::default();
-    let guard = tracing::subscriber::set_default(warnings.clone());
-    let tools = LearnedTools::new().max_bytes_per_tool(200);
-    let mut long = tool("long", "X");
-    long["inputSchema"]["description"] = "x".repeat(200).into();
-    let all = [tool("good", "A"), tool("bad", ""), long];
-    for _ in 0..3 {
-        learn(&tools, &all);
-    }
-    drop(guard);
-    assert_eq!(*warnings.0.lock().unwrap(), ["bad", "long"]);
 }
 
 /// A way to put a source that learns around a service.
