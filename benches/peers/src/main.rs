@@ -1,0 +1,103 @@
+//! Serves the same tools with this crate and with others, one of them each time:
+//! `peers bare|layers|reference|rmcp|tower-mcp`. Prints the address, a port of the system's choice.
+
+mod others;
+
+use std::{env, error::Error, sync::LazyLock};
+
+use axum::{
+    Json, Router,
+    handler::Handler,
+    routing::{any, post},
+};
+use mcp_layers::{
+    McpLayer, ServerInfo,
+    reference::{ReferenceService, Tool, ToolCall, ToolResult},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tower::Layer;
+
+pub(crate) const TOOLS: usize = 21;
+pub(crate) const DESCRIPTION: &str = "Tells the weather of the next days, in a place";
+pub(crate) const ANSWER: &str = "12 degrees";
+
+/// One thread each for the server and for the load, so that neither takes the other's.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let which = env::args().nth(1).unwrap_or_default();
+    let layer = McpLayer::new(server());
+    let app = match &*which {
+        "bare" => Router::new().route("/mcp", post(handler)),
+        "layers" => Router::new().route("/mcp", any(handler.layer(layer))),
+        "reference" => Router::new().route_service("/mcp", layer.layer(reference())),
+        "rmcp" => others::rmcp(),
+        "tower-mcp" => others::tower_mcp(),
+        other => return Err(format!("no such server: {other}").into()),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("http://{}/mcp", listener.local_addr()?);
+    axum::serve(listener, app).await?;
+    Ok(())
+}
+
+fn server() -> ServerInfo {
+    ServerInfo::new("peers", "1.0.0")
+}
+
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    let numbered = (1..TOOLS).map(|number| format!("get_weather_{number}"));
+    std::iter::once("get_weather".to_owned()).chain(numbered)
+}
+
+pub(crate) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "city": { "type": "string", "description": "The city's name, in any language" },
+            "days": { "type": "integer", "minimum": 1 },
+        },
+        "required": ["city"],
+    })
+}
+
+#[derive(Deserialize)]
+struct Request {
+    id: Value,
+    method: String,
+}
+
+#[derive(Serialize)]
+struct Response {
+    jsonrpc: &'static str,
+    id: Value,
+    result: &'static Value,
+}
+
+/// A handler of the plain kind that the layers are made for: it knows tools, and nothing of eras.
+async fn handler(Json(request): Json<Request>) -> Json<Response> {
+    static LIST: LazyLock<Value> = LazyLock::new(|| {
+        let tools = names().map(
+            |name| json!({ "name": name, "description": DESCRIPTION, "inputSchema": schema() }),
+        );
+        json!({ "tools": tools.collect::<Value>() })
+    });
+    static ANSWERED: LazyLock<Value> =
+        LazyLock::new(|| json!({ "content": [{ "type": "text", "text": ANSWER }] }));
+    Json(Response {
+        jsonrpc: "2.0",
+        id: request.id,
+        result: match &*request.method {
+            "tools/list" => &LIST,
+            _ => &ANSWERED,
+        },
+    })
+}
+
+fn reference() -> ReferenceService {
+    names().fold(ReferenceService::new(server()), |service, name| {
+        let tool = Tool::new(name, schema()).description(DESCRIPTION);
+        service.tool(tool, |_: ToolCall| async { Ok(ToolResult::text(ANSWER)) })
+    })
+}
