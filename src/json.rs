@@ -9,18 +9,26 @@
 //!
 //! Grammar: [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259).
 
+mod marks;
+
 use std::{borrow::Cow, iter, ops::Range};
 
-use crate::word::{self, WORD};
+use self::marks::BLOCK;
 
 /// The text breaks the grammar of JSON.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Malformed;
 
+/// The longest text that is read, in bytes.
+///
+/// Four bytes say where a value stands in it, so that a message with all its values stays small.
+pub(crate) const LONGEST: usize = u32::MAX as usize;
+
 /// A value and where it stands in the text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
-    pub(crate) span: Range<usize>,
+    start: u32,
+    end: u32,
     pub(crate) kind: Kind,
 }
 
@@ -40,11 +48,30 @@ pub(crate) enum Kind {
 }
 
 impl Value {
+    #[allow(clippy::cast_possible_truncation)] // no text is longer than LONGEST
+    fn new(start: usize, end: usize, kind: Kind) -> Self {
+        Self {
+            start: start as u32,
+            end: end as u32,
+            kind,
+        }
+    }
+
+    /// Where the value stands.
+    pub(crate) fn span(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
+    /// What is between the quotes, brackets or braces.
+    pub(crate) fn inside(self) -> Range<usize> {
+        self.start as usize + 1..self.end as usize - 1
+    }
+
     /// The string in `text`, where this is one.
-    pub(crate) fn string<'a>(&self, text: &'a [u8]) -> Option<Text<'a>> {
+    pub(crate) fn string(self, text: &[u8]) -> Option<Text<'_>> {
         match self.kind {
             Kind::String { escaped } => Some(Text {
-                raw: &text[self.span.start + 1..self.span.end - 1],
+                raw: &text[self.inside()],
                 escaped,
             }),
             _ => None,
@@ -52,7 +79,7 @@ impl Value {
     }
 
     /// Whether this is the string `expected`.
-    pub(crate) fn is_string(&self, text: &[u8], expected: &str) -> bool {
+    pub(crate) fn is_string(self, text: &[u8], expected: &str) -> bool {
         self.string(text).is_some_and(|string| string.is(expected))
     }
 }
@@ -163,6 +190,10 @@ pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
     non_ascii: bool,
+    /// Where the block ends that was looked at last.
+    marked: usize,
+    /// Its special bytes.
+    marks: u64,
 }
 
 impl<'a> Cursor<'a> {
@@ -172,6 +203,8 @@ impl<'a> Cursor<'a> {
             text,
             at: 0,
             non_ascii: false,
+            marked: 0,
+            marks: 0,
         }
     }
 
@@ -181,7 +214,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether a value that was passed is a string without lone surrogates.
-    pub(crate) fn is_well_formed(&self, value: &Value) -> bool {
+    pub(crate) fn is_well_formed(&self, value: Value) -> bool {
         match value.kind {
             // That it is UTF-8 shows at the end.
             Kind::String { escaped: false } => true,
@@ -192,9 +225,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether an object or an array that was passed holds nothing.
-    pub(crate) fn is_empty(&self, value: &Value) -> bool {
-        let inside = &self.text[value.span.start + 1..value.span.end - 1];
-        inside.trim_ascii().is_empty()
+    pub(crate) fn is_empty(&self, value: Value) -> bool {
+        self.text[value.inside()].trim_ascii().is_empty()
     }
 
     /// Passes a value and tells where it stood.
@@ -212,10 +244,7 @@ impl<'a> Cursor<'a> {
             }
             _ => self.scalar(opening)?,
         };
-        Ok(Value {
-            span: start..self.at,
-            kind,
-        })
+        Ok(Value::new(start, self.at, kind))
     }
 
     /// Passes an object, handing each key to `member`, which has to pass the key's value.
@@ -243,10 +272,7 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
-        Ok(Value {
-            span: start..self.at,
-            kind: Kind::Object,
-        })
+        Ok(Value::new(start, self.at, Kind::Object))
     }
 
     /// Passes an array, calling `element` before each element, which it has to pass.
@@ -273,10 +299,7 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
-        Ok(Value {
-            span: start..self.at,
-            kind: Kind::Array,
-        })
+        Ok(Value::new(start, self.at, Kind::Array))
     }
 
     /// Whether only blanks are left, and all of the text is UTF-8.
@@ -288,14 +311,22 @@ impl<'a> Cursor<'a> {
     }
 
     /// The byte that comes next, blanks aside.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
-        loop {
-            let byte = *self.text.get(self.at)?;
-            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-                return Some(byte);
-            }
-            self.at += 1;
+        let byte = *self.text.get(self.at)?;
+        if byte > b' ' {
+            return Some(byte);
         }
+        self.skip_blanks()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn skip_blanks(&mut self) -> Option<u8> {
+        let rest = self.text.get(self.at..)?;
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        self.at += rest.iter().take_while(|byte| blank(byte)).count();
+        self.text.get(self.at).copied()
     }
 
     fn next_byte(&mut self) -> Result<u8, Malformed> {
@@ -309,13 +340,29 @@ impl<'a> Cursor<'a> {
         if self.peek() != Some(b'"') {
             return Err(Malformed);
         }
-        let start = self.at;
+        let start = self.at + 1;
         let escaped = self.string()?;
-        let raw = &self.text[start + 1..self.at - 1];
-        if self.next_byte()? != b':' {
+        let raw = self.text.get(start..self.at - 1).ok_or(Malformed)?;
+        self.colon()?;
+        Ok(Text { raw, escaped })
+    }
+
+    /// Passes a key of which nobody wants to know the name.
+    #[inline]
+    fn any_key(&mut self) -> Result<(), Malformed> {
+        if self.peek() != Some(b'"') {
             return Err(Malformed);
         }
-        Ok(Text { raw, escaped })
+        self.string()?;
+        self.colon()
+    }
+
+    #[inline]
+    fn colon(&mut self) -> Result<(), Malformed> {
+        match self.next_byte()? {
+            b':' => Ok(()),
+            _ => Err(Malformed),
+        }
     }
 
     /// Passes an object or an array, whatever is in it.
@@ -324,13 +371,16 @@ impl<'a> Cursor<'a> {
         loop {
             // A value is due.
             match self.peek().ok_or(Malformed)? {
+                b'"' => {
+                    self.string()?;
+                }
                 b'{' => {
                     self.at += 1;
                     if self.peek() == Some(b'}') {
                         self.at += 1;
                     } else {
                         open.push(true);
-                        self.key()?;
+                        self.any_key()?;
                         continue;
                     }
                 }
@@ -354,7 +404,7 @@ impl<'a> Cursor<'a> {
                 };
                 match (self.next_byte()?, in_object) {
                     (b',', true) => {
-                        self.key()?;
+                        self.any_key()?;
                         break;
                     }
                     (b',', false) => break,
@@ -405,92 +455,91 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes a string and tells whether it has escapes.
+    #[inline]
     fn string(&mut self) -> Result<bool, Malformed> {
-        const SHORT: usize = 8 * WORD;
-        // Most are short and plain.
-        let (rest, mut length) = (&self.text[self.at + 1..], 0);
-        while let Some((word, _)) = rest[length..].split_first_chunk::<WORD>() {
-            let (special, bits) = survey(word);
-            // Bits of what is behind the string do no harm: it has to be in UTF-8, too.
-            self.non_ascii |= bits & word::HIGH != 0;
-            // A whole word where there is none.
-            length += word::first(special);
-            if special != 0 && rest[length] == b'"' {
-                self.at += length + 2;
-                return Ok(false);
+        self.at += 1;
+        self.seek();
+        if self.text.get(self.at) == Some(&b'"') {
+            self.at += 1;
+            return Ok(false);
+        }
+        self.escaped_string()?;
+        Ok(true)
+    }
+
+    /// Passes what is left of a string behind its first plain run.
+    #[inline(never)]
+    fn escaped_string(&mut self) -> Result<(), Malformed> {
+        loop {
+            match self.text.get(self.at..) {
+                Some([b'"', ..]) => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some([b'\\', escape @ ..]) => self.at += 1 + escape_length(escape)?,
+                _ => return Err(Malformed),
             }
-            if special != 0 || length == SHORT {
+            self.seek();
+        }
+    }
+
+    /// Goes to the next quote, backslash or control byte, or behind the text.
+    fn seek(&mut self) {
+        loop {
+            if self.at < self.marked {
+                let passed = BLOCK - (self.marked - self.at);
+                let marks = self.marks >> passed;
+                if marks != 0 {
+                    self.at += marks.trailing_zeros() as usize;
+                    return;
+                }
+                self.at = self.marked;
+            }
+            self.mark();
+        }
+    }
+
+    /// Looks at the next block.
+    #[inline(never)]
+    fn mark(&mut self) {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let mut last = [0; BLOCK];
+        let block = rest.first_chunk().unwrap_or_else(|| {
+            // What is missing counts as control bytes.
+            last[..rest.len()].copy_from_slice(rest);
+            &last
+        });
+        // What is behind the string does no harm: it has to be in UTF-8, too.
+        self.non_ascii |= marks::has_non_ascii(block);
+        self.marks = marks::special(block);
+        self.marked = self.at + BLOCK;
+        if self.marks == 0 {
+            self.skip_plain();
+        }
+    }
+
+    /// Passes the plain blocks of a long string.
+    fn skip_plain(&mut self) {
+        let mut rest = self.text.get(self.marked..).unwrap_or_default();
+        while let Some((block, after)) = rest.split_first_chunk() {
+            if marks::has_special(block) {
                 break;
             }
-        }
-        self.long_string()
-    }
-
-    #[inline(never)]
-    fn long_string(&mut self) -> Result<bool, Malformed> {
-        let mut rest = &self.text[self.at + 1..];
-        let mut escaped = false;
-        loop {
-            rest = match rest {
-                [b'"', rest @ ..] => {
-                    self.at = self.text.len() - rest.len();
-                    return Ok(escaped);
-                }
-                [b'\\', escape @ ..] => {
-                    escaped = true;
-                    pass_escape(escape)?
-                }
-                [0..0x20, ..] | [] => return Err(Malformed),
-                _ => self.plain(rest),
-            };
-        }
-    }
-
-    /// Passes the content of a string up to a quote, a backslash or a control byte.
-    fn plain(&mut self, mut rest: &'a [u8]) -> &'a [u8] {
-        const CHUNK: usize = 8 * WORD;
-        let (mut seen, mut run) = (0, 0);
-        let found = loop {
-            let Some((word, after)) = rest.split_first_chunk::<WORD>() else {
-                let special = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\');
-                let length = rest.iter().position(special).unwrap_or(rest.len());
-                seen |= rest[..length]
-                    .iter()
-                    .fold(0, |seen, &byte| seen | u64::from(byte));
-                break length;
-            };
-            let (special, bits) = survey(word);
-            seen |= bits;
-            if special != 0 {
-                break word::first(special);
-            }
+            self.non_ascii |= marks::has_non_ascii(block);
             rest = after;
-            run += WORD;
-            // A whole chunk is worth a look only in a long run.
-            if run == CHUNK {
-                run = 0;
-                while let Some((chunk, after)) = rest.split_first_chunk::<CHUNK>() {
-                    let (special, bits) = survey(chunk);
-                    if special != 0 {
-                        break;
-                    }
-                    seen |= bits;
-                    rest = after;
-                }
-            }
-        };
-        self.non_ascii |= seen & word::HIGH != 0;
-        &rest[found..]
+        }
+        self.at = self.text.len() - rest.len();
+        self.marked = self.at;
     }
 }
 
-/// Passes what stands behind a backslash.
-fn pass_escape(text: &[u8]) -> Result<&[u8], Malformed> {
+/// The bytes of an escape behind its backslash.
+fn escape_length(escape: &[u8]) -> Result<usize, Malformed> {
     let class = |byte: u8| ESCAPES[usize::from(byte)];
-    match *text {
-        [escape, ..] if class(escape) & SIMPLE != 0 => Ok(&text[1..]),
+    match *escape {
+        [escape, ..] if class(escape) & SIMPLE != 0 => Ok(1),
         [b'u', a, b, c, d, ..] if class(a) & class(b) & class(c) & class(d) & HEX_DIGIT != 0 => {
-            Ok(&text[5..])
+            Ok(5)
         }
         _ => Err(Malformed),
     }
@@ -516,20 +565,6 @@ static ESCAPES: [u8; 256] = {
     }
     classes
 };
-
-/// Looks at whole words of a string: marks special bytes, and collects the bits of all.
-///
-/// Special are quotes, backslashes and control bytes. Written without branches, so that the compiler
-/// looks at many words at once.
-fn survey<const N: usize>(text: &[u8; N]) -> (u64, u64) {
-    let (mut special, mut bits) = (0, 0);
-    for word in text.chunks_exact(WORD) {
-        let word = word.try_into().map_or(0, u64::from_le_bytes);
-        special |= word::equal(word, b'"') | word::equal(word, b'\\') | word::less(word, 0x20);
-        bits |= word;
-    }
-    (special, bits)
-}
 
 /// Passes at least one digit.
 fn digits(text: &[u8]) -> Result<&[u8], Malformed> {
@@ -729,9 +764,9 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        assert_eq!(&text[whole.span], text.trim());
+        assert_eq!(&text[whole.span()], text.trim());
         assert_eq!(found[0].0, "a");
-        assert_eq!(&text[found[0].1.span.clone()], r#"[1, {"b":2}]"#);
+        assert_eq!(&text[found[0].1.span()], r#"[1, {"b":2}]"#);
         assert_eq!(found[1].1.kind, Kind::String { escaped: true });
         assert!(found[1].1.is_string(text.as_bytes(), "xy"));
     }

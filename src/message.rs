@@ -215,7 +215,7 @@ impl Message {
     #[must_use]
     pub fn id(&self) -> Option<&[u8]> {
         let id = self.members.id.as_ref()?;
-        self.is_valid_id(id).then(|| &self.body[id.span.clone()])
+        self.is_valid_id(id).then(|| &self.body[id.span()])
     }
 
     /// The id to answer with, where there is no doubt about it.
@@ -298,12 +298,12 @@ impl Message {
     }
 
     fn text(&self, value: Option<&Value>) -> Option<&[u8]> {
-        value.map(|value| &self.body[value.span.clone()])
+        value.map(|value| &self.body[value.span()])
     }
 
     fn is_valid_id(&self, id: &Value) -> bool {
         match id.kind {
-            Kind::Number => number::is_integer(&self.body[id.span.clone()]),
+            Kind::Number => number::is_integer(&self.body[id.span()]),
             Kind::String { .. } => is_well_formed(&self.body, id),
             _ => false,
         }
@@ -431,7 +431,7 @@ impl Str {
     /// `None` if `value` is no well-formed string.
     fn new(body: &Bytes, value: &Value) -> Option<Self> {
         Some(match value.string(body)?.decode()? {
-            Cow::Borrowed(_) => Self::Slice(value.span.start + 1..value.span.end - 1),
+            Cow::Borrowed(_) => Self::Slice(value.inside()),
             Cow::Owned(decoded) => Self::Owned(decoded.into()),
         })
     }
@@ -653,7 +653,7 @@ fn read_client_info(cursor: &mut Cursor<'_>) -> Result<(Value, bool), Malformed>
             }
         }
         let value = cursor.value()?;
-        well_formed &= cursor.is_well_formed(&value);
+        well_formed &= cursor.is_well_formed(value);
         Ok(())
     })?;
     let complete = names == 1 && versions == 1 && well_formed;

@@ -12,7 +12,7 @@ const MAX_SAFE: i64 = (1 << 53) - 1;
 pub(crate) fn is_number(text: &[u8]) -> bool {
     Cursor::new(text)
         .value()
-        .is_ok_and(|value| value.kind == Kind::Number && value.span == (0..text.len()))
+        .is_ok_and(|value| value.kind == Kind::Number && value.span() == (0..text.len()))
 }
 
 /// Whether a number that follows JSON's grammar is whole: `1`, `1.0`, `1.5e1`, not `1.5`.

@@ -198,7 +198,7 @@ fn read_error(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>, Malformed
         let is_code = *key.name() == *b"code";
         let value = cursor.value()?;
         if is_code && value.kind == Kind::Number {
-            code = Some(value.span);
+            code = Some(value.span());
         }
         Ok(())
     })?;
@@ -207,8 +207,8 @@ fn read_error(cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>, Malformed
 
 fn object(cursor: &Cursor<'_>, value: &Value) -> Option<Object> {
     (value.kind == Kind::Object).then(|| Object {
-        inside: value.span.start + 1,
-        is_empty: cursor.is_empty(value),
+        inside: value.span().start + 1,
+        is_empty: cursor.is_empty(*value),
     })
 }
 
@@ -267,7 +267,7 @@ impl<'a> Edits<'a> {
         if stamp.is_retry() {
             for (set, new) in [(&result.ttl, "0"), (&result.scope, r#""private""#)] {
                 if let Some(set) = set {
-                    self.replace(set.span.clone(), new.as_bytes());
+                    self.replace(set.span(), new.as_bytes());
                 }
             }
         }

@@ -115,7 +115,7 @@ fn compare(
     };
     let equal = match value.kind {
         Kind::Number => {
-            let number = number::safe_integer(&text[value.span.clone()]).ok_or_else(unfit)?;
+            let number = number::safe_integer(&text[value.span()]).ok_or_else(unfit)?;
             let sent = decoded(header, field)?;
             if !number::is_number(sent.as_bytes()) {
                 return malformed();

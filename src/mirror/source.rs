@@ -197,7 +197,7 @@ pub(super) fn read_tools<'a>(
             if is_name {
                 tool.name = value.string(text).and_then(Text::decode);
             } else if is_schema {
-                tool.schema = &text[value.span];
+                tool.schema = &text[value.span()];
             }
             Ok(())
         })?;

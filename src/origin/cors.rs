@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
+    header::{self, Entry},
+};
 
 /// What the operator lets the pages of admitted origins do.
 #[derive(Clone, Debug)]
@@ -150,10 +153,7 @@ impl Grant {
     /// Completes the inner service's answer.
     // rule O7
     pub(crate) fn apply(self, headers: &mut HeaderMap) {
-        let vary = headers.get_all(header::VARY);
-        if !vary.iter().any(|line| has(line, "*")) {
-            add(headers, header::VARY, &["Origin"], "Origin");
-        }
+        add(headers, header::VARY, &["Origin"], "Origin");
         if self.origin.is_some() {
             self.admit(headers);
             add(
@@ -184,27 +184,32 @@ impl Grant {
 ///
 /// The list becomes one line: of several, some caches read only the last.
 fn add(headers: &mut HeaderMap, name: HeaderName, wanted: &[&str], all: &'static str) {
-    if !headers.contains_key(&name) {
-        headers.insert(name, HeaderValue::from_static(all));
-        return;
-    }
-    let there = headers.get_all(&name);
-    let mut missing = wanted
-        .iter()
-        .filter(|member| !there.iter().any(|line| has(line, member)))
-        .peekable();
-    if missing.peek().is_none() {
+    let mut there = match headers.entry(name) {
+        Entry::Occupied(there) => there,
+        Entry::Vacant(absent) => {
+            absent.insert(HeaderValue::from_static(all));
+            return;
+        }
+    };
+    let is_vary = there.key() == header::VARY;
+    let is_there = |member: &str| {
+        let mut lines = there.iter();
+        lines.any(|line| has(line, member) || is_vary && has(line, "*"))
+    };
+    let missing = wanted.iter().filter(|member| !is_there(member));
+    let missing = missing.copied().collect::<Vec<_>>();
+    if missing.is_empty() {
         return;
     }
     let mut whole = Vec::new();
-    for line in &there {
+    for line in there.iter() {
         join(&mut whole, line.as_bytes());
     }
     for member in missing {
         join(&mut whole, member.as_bytes());
     }
     if let Some(whole) = value(whole) {
-        headers.insert(name, whole);
+        there.insert(whole);
     }
 }
 

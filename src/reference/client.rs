@@ -66,7 +66,7 @@ fn is_empty(object: &[u8]) -> bool {
     let mut cursor = Cursor::new(object);
     cursor
         .value()
-        .is_ok_and(|value| value.kind == Kind::Object && cursor.is_empty(&value))
+        .is_ok_and(|value| value.kind == Kind::Object && cursor.is_empty(value))
 }
 
 /// The error that names capabilities which the client did not declare.

@@ -565,7 +565,7 @@ fn elements(batch: &Message) -> Option<Vec<Message>> {
         let value = cursor.value()?;
         count += 1;
         if count <= BATCH_LIMIT {
-            let mut message = Message::parse(batch.body().slice(value.span));
+            let mut message = Message::parse(batch.body().slice(value.span()));
             if let Some((era, rules)) = batch.resolved() {
                 message.resolve(era.clone(), rules.clone());
             }

@@ -151,7 +151,7 @@ pub(super) fn progress_token(meta: &[u8]) -> Option<&[u8]> {
     let _ = Cursor::new(meta).object(|cursor, key| {
         let value = cursor.value()?;
         if key.is("progressToken") {
-            let text = &meta[value.span.clone()];
+            let text = &meta[value.span()];
             token = match value.kind {
                 Kind::Number if is_integer(text) => Some(text),
                 Kind::String { .. } => Some(text),

@@ -14,7 +14,7 @@ pub(super) fn member_of<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let _ = Cursor::new(object).object(|cursor, key| {
         let value = cursor.value()?;
         if key.is(name) {
-            member = Some(&object[value.span]);
+            member = Some(&object[value.span()]);
         }
         Ok(())
     });
