@@ -145,10 +145,14 @@ impl Checks {
         match judge.head(method, &head)? {
             HeadVerdict::Unread(era) => Ok(Checked { era, message: None }),
             HeadVerdict::Read(limit) if body.len() > limit => Err(too_long(limit)),
-            HeadVerdict::Read(_) => judge.body(|| head, None, &body).map(|message| Checked {
-                era: message.as_ref().map(|message| message.era().clone()),
-                message,
-            }),
+            HeadVerdict::Read(_) => {
+                let mut message = Message::parse(body);
+                judge.message(&head, &mut message, None)?;
+                Ok(Checked {
+                    era: Some(message.era().clone()),
+                    message: Some(message),
+                })
+            }
         }
     }
 }
@@ -239,53 +243,41 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges by head and body, and returns the message unless that is the `known` one.
+    /// Judges a message by the head that came with it, and leaves the decision in it.
     ///
-    /// The `head` is asked for only where it matters.
-    pub(crate) fn body<'h>(
-        self,
-        head: impl FnOnce() -> Head<'h>,
-        known: Option<&Message>,
-        body: &Bytes,
-    ) -> Result<Option<Message>, Box<Rejection>> {
-        let judged = known.filter(|known| known.is_of(body));
-        let mirror = self.mirror;
-        let mirror = mirror.filter(|_| judged.is_none_or(|known| known.era().is_modern()));
-        if judged.is_some() && mirror.is_none() {
-            return Ok(None);
-        }
-        let head = head();
-        let read = match judged {
-            Some(_) => None,
-            None => Some(self.read(&head, known, body)?),
-        };
-        if let (Some(mirror), Some(message)) = (mirror, read.as_ref().or(judged)) {
-            mirror.check(&head, message).map_err(|rejection| {
-                let rejection = rejection.answering(message.answerable_id());
-                rejection.of(message.era().clone())
-            })?;
-        }
-        Ok(read)
-    }
-
-    fn read(
+    /// `decided` are the rules of an outer layer, by which a body is judged that was replaced since.
+    pub(crate) fn message(
         self,
         head: &Head<'_>,
-        known: Option<&Message>,
-        body: &Bytes,
-    ) -> Result<Message, Box<Rejection>> {
-        // A body that was replaced since an outer layer decided is judged by that one's rules.
-        let eras = known.and_then(Message::resolved);
-        let eras = eras.map_or(self.eras, |(_, eras)| eras);
-        let mut message = Message::parse(body.clone());
-        let era = if body.len() > self.limits.modern && eras.claim_is_modern(&message) {
+        message: &mut Message,
+        decided: Option<&EraRules>,
+    ) -> Result<(), Box<Rejection>> {
+        let eras = decided.unwrap_or(self.eras);
+        let too_long_for_modern = message.body().len() > self.limits.modern;
+        let era = if too_long_for_modern && eras.claim_is_modern(message) {
             Err(too_long(self.limits.modern))
         } else {
-            eras.resolve(head, &message)
+            eras.resolve(head, message)
         };
         let era = era.map_err(|rejection| rejection.answering(message.answerable_id()))?;
         message.resolve(era, eras.clone());
-        Ok(message)
+        self.mirror(head, message)
+    }
+
+    /// Whether the headers of a message, whose era is decided, have to be compared with it.
+    pub(crate) fn mirrors(self, message: &Message) -> bool {
+        self.mirror.is_some() && message.era().is_modern()
+    }
+
+    /// Compares the headers with a message whose era is decided.
+    pub(crate) fn mirror(self, head: &Head<'_>, message: &Message) -> Result<(), Box<Rejection>> {
+        let Some(mirror) = self.mirror else {
+            return Ok(());
+        };
+        mirror.check(head, message).map_err(|rejection| {
+            let rejection = rejection.answering(message.answerable_id());
+            rejection.of(message.era().clone())
+        })
     }
 }
 

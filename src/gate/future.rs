@@ -165,11 +165,26 @@ impl Plan {
 impl<S, R: Rules> Forward<S, R> {
     /// Decides about a body that was read, and leaves what is known in the extensions.
     fn decide(&mut self, body: &Bytes) -> Result<Plan, Box<Rejection>> {
-        let head = || Head::from(&self.head.headers);
-        let known = self.head.extensions.get::<Message>();
+        let request::Parts {
+            headers,
+            extensions,
+            ..
+        } = &mut self.head;
         let judge = Judge::of(&self.rules, self.limits);
-        let read = judge.body(head, known, body)?;
-        let message = read.as_ref().or(known);
+        let known = extensions.get::<Message>();
+        match known.filter(|known| known.is_of(body)) {
+            Some(known) if judge.mirrors(known) => judge.mirror(&Head::from(&*headers), known)?,
+            Some(_) => {}
+            None => {
+                let decided = known.and_then(Message::resolved);
+                let decided = decided.map(|(_, eras)| eras.clone());
+                extensions.insert(Message::parse(body.clone()));
+                if let Some(message) = extensions.get_mut() {
+                    judge.message(&Head::from(&*headers), message, decided.as_ref())?;
+                }
+            }
+        }
+        let message = self.head.extensions.get();
         let plan = message.map_or_else(|| Plan::untouched(None), |message| self.plan(message));
         // rule E8
         if plan.era.as_ref().is_some_and(Era::is_modern) {
@@ -182,9 +197,6 @@ impl<S, R: Rules> Forward<S, R> {
                     .headers
                     .insert(header::MCP_PROTOCOL_VERSION, shown);
             }
-        }
-        if let Some(message) = read {
-            self.head.extensions.insert(message);
         }
         Ok(plan)
     }
@@ -436,8 +448,10 @@ fn stamped<B: Body<Data = Bytes>>(
 impl<S, R: Rules> Forward<S, R> {
     /// The plan of a gate that refuses nothing for a message that breaks a rule: whoever names a
     /// modern version is answered in its terms.
-    fn guess(&self, body: &Bytes) -> Plan {
-        let message = Message::parse(body.clone());
+    fn guess(&mut self, body: &Bytes) -> Plan {
+        // What is not decided is not for others to find.
+        let undecided = self.head.extensions.remove::<Message>();
+        let message = undecided.unwrap_or_else(|| Message::parse(body.clone()));
         let head = Head::from(&self.head.headers);
         let eras = self.rules.eras();
         let modern = eras.header_is_modern(&head) || eras.claim_is_modern(&message);
