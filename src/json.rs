@@ -234,15 +234,12 @@ impl<'a> Cursor<'a> {
         let opening = self.peek().ok_or(Malformed)?;
         let start = self.at;
         let kind = match opening {
-            b'{' | b'[' => {
-                self.nested()?;
-                if opening == b'{' {
-                    Kind::Object
-                } else {
-                    Kind::Array
-                }
-            }
-            _ => self.scalar(opening)?,
+            b'"' => Kind::String {
+                escaped: self.string()?,
+            },
+            b'{' => self.nested().map(|()| Kind::Object)?,
+            b'[' => self.nested().map(|()| Kind::Array)?,
+            _ => self.plain_scalar(opening)?,
         };
         Ok(Value::new(start, self.at, kind))
     }
@@ -336,6 +333,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes a key and the colon behind it.
+    #[inline]
     fn key(&mut self) -> Result<Text<'a>, Malformed> {
         if self.peek() != Some(b'"') {
             return Err(Malformed);
@@ -394,7 +392,7 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 first => {
-                    self.scalar(first)?;
+                    self.plain_scalar(first)?;
                 }
             }
             // A value was passed: so are all that end with it.
@@ -415,9 +413,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn scalar(&mut self, first: u8) -> Result<Kind, Malformed> {
+    /// Passes a number or a literal.
+    fn plain_scalar(&mut self, first: u8) -> Result<Kind, Malformed> {
         match first {
-            b'"' => self.string().map(|escaped| Kind::String { escaped }),
             b'-' | b'0'..=b'9' => self.number().map(|()| Kind::Number),
             b't' => self.literal(b"true").map(|()| Kind::True),
             b'f' => self.literal(b"false").map(|()| Kind::False),

@@ -153,14 +153,15 @@ impl Grant {
     /// Completes the inner service's answer.
     // rule O7
     pub(crate) fn apply(self, headers: &mut HeaderMap) {
-        add(headers, header::VARY, &["Origin"], "Origin");
+        let origin = const { HeaderValue::from_static("Origin") };
+        add(headers, header::VARY, &["Origin"], origin);
         if self.origin.is_some() {
             self.admit(headers);
             add(
                 headers,
                 header::ACCESS_CONTROL_EXPOSE_HEADERS,
                 &["Mcp-Session-Id", "WWW-Authenticate"],
-                "Mcp-Session-Id, WWW-Authenticate",
+                const { HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate") },
             );
         }
     }
@@ -183,11 +184,11 @@ impl Grant {
 /// Adds to a header that holds a list.
 ///
 /// The list becomes one line: of several, some caches read only the last.
-fn add(headers: &mut HeaderMap, name: HeaderName, wanted: &[&str], all: &'static str) {
+fn add(headers: &mut HeaderMap, name: HeaderName, wanted: &[&str], all: HeaderValue) {
     let mut there = match headers.entry(name) {
         Entry::Occupied(there) => there,
         Entry::Vacant(absent) => {
-            absent.insert(HeaderValue::from_static(all));
+            absent.insert(all);
             return;
         }
     };
