@@ -244,6 +244,16 @@ impl<'a> Cursor<'a> {
         Ok(Value::new(start, self.at, kind))
     }
 
+    /// Passes a value, of which an object or an array is not read: only where it ends is looked for.
+    ///
+    /// For texts that somebody else is going to read, and that no rule depends on.
+    pub(crate) fn unread_value(&mut self) -> Result<(), Malformed> {
+        match self.peek() {
+            Some(b'{' | b'[') => self.skip_nested(),
+            _ => self.value().map(|_| ()),
+        }
+    }
+
     /// Passes an object, handing each key to `member`, which has to pass the key's value.
     ///
     /// A value that is no object is passed like any other, without a call.
@@ -411,6 +421,41 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
+    }
+
+    /// Passes an object or an array by the brackets that stand outside of strings.
+    fn skip_nested(&mut self) -> Result<(), Malformed> {
+        let (mut depth, mut in_string, mut carry) = (0_usize, 0_u64, false);
+        let mut rest = &self.text[self.at..];
+        let mut last = [0; BLOCK];
+        while !rest.is_empty() {
+            let block = rest.first_chunk().unwrap_or_else(|| {
+                last[..rest.len()].copy_from_slice(rest);
+                &last
+            });
+            self.non_ascii |= marks::has_non_ascii(block);
+            let escaped = marks::escaped(marks::backslashes(block), &mut carry);
+            let strings = marks::between(marks::quotes(block) & !escaped) ^ in_string;
+            // All ones if the last byte is inside of a string.
+            in_string = if strings >> (BLOCK - 1) == 1 { u64::MAX } else { 0 };
+            let mut brackets = marks::brackets(block) & !strings;
+            while brackets != 0 {
+                let at = brackets.trailing_zeros() as usize;
+                brackets &= brackets - 1;
+                // Brackets and braces that open have this bit, those that close have not.
+                if block[at] & 0x02 != 0 {
+                    depth += 1;
+                    continue;
+                }
+                depth -= 1;
+                if depth == 0 {
+                    self.at = self.text.len() - rest.len() + at + 1;
+                    return Ok(());
+                }
+            }
+            rest = rest.get(BLOCK..).unwrap_or_default();
+        }
+        Err(Malformed)
     }
 
     /// Passes a number or a literal.

@@ -154,7 +154,7 @@ fn read(text: &[u8]) -> Result<Answer, Malformed> {
                 answer.has_id = true;
             }
             _ => {
-                cursor.value()?;
+                cursor.unread_value()?;
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ fn read_result(cursor: &mut Cursor<'_>) -> Result<(Option<ResultObject>, bool), 
                 repeats |= result.meta.replace(value).is_some();
             }
             _ => {
-                cursor.value()?;
+                cursor.unread_value()?;
             }
         }
         Ok(())

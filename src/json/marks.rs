@@ -11,9 +11,59 @@ pub(super) const BLOCK: usize = 64;
 
 /// Marks quotes, backslashes and control bytes, the first byte of the block lowest.
 pub(super) fn special(block: &[u8; BLOCK]) -> u64 {
+    mark(block, is_special)
+}
+
+/// Marks quotes.
+pub(super) fn quotes(block: &[u8; BLOCK]) -> u64 {
+    mark(block, |byte| byte == b'"')
+}
+
+/// Marks backslashes.
+pub(super) fn backslashes(block: &[u8; BLOCK]) -> u64 {
+    let is_backslash = |byte: u8| byte == b'\\';
+    // There hardly ever are any, and to know that is cheaper.
+    let found = block.iter().fold(false, |found, &it| found | is_backslash(it));
+    if found { mark(block, is_backslash) } else { 0 }
+}
+
+/// Marks the brackets and braces that open or close.
+pub(super) fn brackets(block: &[u8; BLOCK]) -> u64 {
+    mark(block, |byte| matches!(byte | 0x20, b'{' | b'}'))
+}
+
+/// Marks all bytes from an odd mark to the one before the next: what is inside of quotes.
+pub(super) fn between(marks: u64) -> u64 {
+    let mut inside = marks;
+    for shift in [1, 2, 4, 8, 16, 32] {
+        inside ^= inside << shift;
+    }
+    inside
+}
+
+/// Marks what stands behind a backslash that is not escaped itself.
+///
+/// `carry` says whether the first byte is escaped, and then whether that behind the last one is.
+pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
+    let mut escaped = u64::from(*carry);
+    let mut left = backslashes & !escaped;
+    *carry = false;
+    while left != 0 {
+        let at = left.trailing_zeros();
+        let behind = 1_u64.checked_shl(at + 1).unwrap_or(0);
+        *carry = behind == 0;
+        escaped |= behind;
+        left &= left - 1;
+        left &= !behind;
+    }
+    escaped
+}
+
+#[inline(always)]
+fn mark(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> u64 {
     let mut marks = [0; BLOCK];
     for ((mark, bit), &byte) in marks.iter_mut().zip(BITS).zip(block) {
-        *mark = if is_special(byte) { bit } else { 0 };
+        *mark = if wanted(byte) { bit } else { 0 };
     }
     // A byte of each eight bytes has a bit of its own: together they are one byte.
     let words = marks.chunks_exact(WORD).enumerate();
@@ -76,7 +126,40 @@ mod tests {
         }
     }
 
+    #[test]
+    fn brackets_are_marked_and_their_neighbours_are_not() {
+        for byte in 0..=255 {
+            let block = [byte; BLOCK];
+            let all = |yes| if yes { u64::MAX } else { 0 };
+            assert_eq!(brackets(&block), all(b"[]{}".contains(&byte)), "{byte:#x}");
+            assert_eq!(quotes(&block), all(byte == b'"'), "{byte:#x}");
+            assert_eq!(backslashes(&block), all(byte == b'\\'), "{byte:#x}");
+        }
+    }
+
+    #[test]
+    fn a_mark_opens_and_the_next_one_closes() {
+        assert_eq!(between(0b0010_0010), 0b0001_1110);
+        assert_eq!(between(1 << 63), 1 << 63);
+        assert_eq!(between(1), u64::MAX);
+    }
+
     proptest! {
+        #[test]
+        fn what_is_escaped_is_so_across_blocks(backslashes in any::<u64>(), more in any::<u64>(), first: bool) {
+            // Many in a row are likelier than chance makes them.
+            let backslashes = [backslashes | backslashes << 1 | backslashes >> 3, more | more >> 1];
+            let (mut carry, mut naive) = (first, first);
+            for block in backslashes {
+                let found = escaped(block, &mut carry);
+                for at in 0..64 {
+                    prop_assert_eq!(found >> at & 1 == 1, naive);
+                    naive = !naive && block >> at & 1 == 1;
+                }
+            }
+            prop_assert_eq!(carry, naive);
+        }
+
         #[test]
         fn marks_are_right_side_by_side(block in proptest::collection::vec(any::<u8>(), BLOCK)) {
             let block = <[u8; BLOCK]>::try_from(block).unwrap();
