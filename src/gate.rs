@@ -25,7 +25,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, header};
 use http_body::Body;
 use tower_service::Service;
 
@@ -162,8 +162,8 @@ where
                     head,
                     inner,
                     rules: self.rules.clone(),
-                    limit,
                     limits: self.limits,
+                    limit,
                 };
                 if lend {
                     ResponseFuture::borrowing(body, forward)
@@ -179,9 +179,10 @@ where
 enum Triage {
     /// Forward the request unread, in this era if that is known.
     Forward(Option<Era>),
-    /// Read the body up to `limit` bytes; `lend` if it must go on even if it is longer.
+    /// Read the body up to `limit` bytes, or let the future judge the head first; `lend` if the
+    /// body must go on even if it is longer.
     Read {
-        limit: usize,
+        limit: Option<usize>,
         lend: bool,
     },
     Reject(Box<Rejection>),
@@ -200,22 +201,36 @@ impl<S, R: Rules> Gate<S, R> {
             let limit = self.limits.legacy().max(message.body().len());
             let lend = !self.rules.refuses()
                 && request.body().size_hint().exact() != Some(message.body().len() as u64);
+            let limit = Some(limit);
             return Triage::Read { limit, lend };
+        }
+        let lend = !self.rules.refuses();
+        // A body that is there at once is judged by the same look at the head.
+        if !lend && is_json_message(request) {
+            return Triage::Read { limit: None, lend };
         }
         let head = Head::from(request.headers());
         let judge = Judge::of(&self.rules, self.limits);
-        let lend = !self.rules.refuses();
         match judge.head(request.method().as_str(), &head) {
             Ok(HeadVerdict::Unread(era)) => Triage::Forward(era),
-            Ok(HeadVerdict::Read(limit)) => Triage::Read { limit, lend },
+            Ok(HeadVerdict::Read(limit)) => Triage::Read {
+                limit: Some(limit),
+                lend,
+            },
             Err(rejection) if !lend => Triage::Reject(rejection),
             Err(_) if request.method() != Method::POST => Triage::Forward(None),
             Err(_) => Triage::Read {
-                limit: judge.limit(&head),
+                limit: Some(judge.limit(&head)),
                 lend,
             },
         }
     }
+}
+
+/// Whether the body is read in any case, unless the request is refused.
+fn is_json_message<B>(request: &Request<B>) -> bool {
+    let media_type = request.headers().get(header::CONTENT_TYPE);
+    request.method() == Method::POST && media_type.is_some_and(|it| it == "application/json")
 }
 
 impl<S, R> Gate<S, R> {

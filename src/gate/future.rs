@@ -9,7 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request, response};
+use http::{
+    Extensions, HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE, request, response,
+};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use tower_service::Service;
@@ -17,7 +19,7 @@ use tower_service::Service;
 use super::{Limits, Outcome, ReadBody, Rules};
 use crate::{
     body::{RequestBody, ResponseBody, Rest},
-    check::{Judge, too_long},
+    check::{HeadVerdict, Judge, too_long},
     discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
     era::{Era, EraRules},
@@ -120,8 +122,8 @@ pub(super) struct Forward<S, R> {
     pub(super) inner: S,
     pub(super) rules: R,
     pub(super) limits: Limits,
-    /// How many bytes are read before the era is known.
-    pub(super) limit: usize,
+    /// How many bytes are read before the era is known, if the head was judged.
+    pub(super) limit: Option<usize>,
 }
 
 /// What happens to the inner service's answer.
@@ -163,27 +165,59 @@ impl Plan {
 }
 
 impl<S, R: Rules> Forward<S, R> {
-    /// Decides about a body that was read, and leaves what is known in the extensions.
-    fn decide(&mut self, body: &Bytes) -> Result<Plan, Box<Rejection>> {
+    /// Reads the body and judges it; the head, too, if that was not done before.
+    fn read<B: Body<Data = Bytes>>(
+        &mut self,
+        body: Pin<&mut ReadBody<B>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(Bytes, Option<HeaderMap>), Box<Rejection>>> {
+        let judge = Judge::of(&self.rules, self.limits);
+        let request::Parts {
+            method,
+            headers,
+            extensions,
+            ..
+        } = &mut self.head;
+        let mut seen = None;
+        let limit = if let Some(limit) = self.limit {
+            limit
+        } else {
+            let head = seen.insert(Head::from(&*headers));
+            let limit = match judge.head(method.as_str(), head)? {
+                HeadVerdict::Read(limit) => limit,
+                HeadVerdict::Unread(_) => judge.limit(head),
+            };
+            *self.limit.insert(limit)
+        };
+        Poll::Ready(match ready!(body.poll(cx, limit)) {
+            Outcome::Complete(body, trailers) => {
+                judge_body(judge, headers, seen, extensions, &body)?;
+                Ok((body, trailers))
+            }
+            Outcome::TooLong(_) => Err(too_long(limit)),
+            Outcome::Failed(..) => Err(Rejection::new(
+                RejectionKind::BodyUnreadable,
+                "The body could not be read to its end",
+            )),
+        })
+    }
+
+    /// Judges a body that was read; if the verdict is bad, the plan is a guess.
+    fn judge_or_guess(&mut self, body: &Bytes) -> Plan {
+        let judge = Judge::of(&self.rules, self.limits);
         let request::Parts {
             headers,
             extensions,
             ..
         } = &mut self.head;
-        let judge = Judge::of(&self.rules, self.limits);
-        let known = extensions.get::<Message>();
-        match known.filter(|known| known.is_of(body)) {
-            Some(known) if judge.mirrors(known) => judge.mirror(&Head::from(&*headers), known)?,
-            Some(_) => {}
-            None => {
-                let decided = known.and_then(Message::resolved);
-                let decided = decided.map(|(_, eras)| eras.clone());
-                extensions.insert(Message::parse(body.clone()));
-                if let Some(message) = extensions.get_mut() {
-                    judge.message(&Head::from(&*headers), message, decided.as_ref())?;
-                }
-            }
+        match judge_body(judge, headers, None, extensions, body) {
+            Ok(()) => self.settle(),
+            Err(_) => self.guess(body),
         }
+    }
+
+    /// Makes the request one of its era, and plans the answer.
+    fn settle(&mut self) -> Plan {
         let message = self.head.extensions.get();
         let plan = message.map_or_else(|| Plan::untouched(None), |message| self.plan(message));
         // rule E8
@@ -198,7 +232,7 @@ impl<S, R: Rules> Forward<S, R> {
                     .insert(header::MCP_PROTOCOL_VERSION, shown);
             }
         }
-        Ok(plan)
+        plan
     }
 
     fn plan(&self, message: &Message) -> Plan {
@@ -254,7 +288,7 @@ where
     pub(super) fn reading(body: ReqBody, forward: Forward<S, R>) -> Self {
         Self {
             state: State::Reading {
-                read: ReadBody::new(body, forward.limit),
+                read: ReadBody::new(body),
                 forward: Some(forward),
             },
         }
@@ -263,7 +297,7 @@ where
     pub(super) fn borrowing(body: ReqBody, forward: Forward<S, R>) -> Self {
         Self {
             state: State::Borrowing {
-                read: Some(ReadBody::new(Box::pin(body), forward.limit)),
+                read: Some(ReadBody::new(Box::pin(body))),
                 forward: Some(forward),
             },
         }
@@ -305,30 +339,26 @@ where
         loop {
             let next = match state.as_mut().project() {
                 StateProj::Reading { read, forward } => {
-                    let outcome = ready!(read.poll(cx));
+                    let reading = forward.as_mut().expect("reading ends once");
+                    let verdict = ready!(reading.read(read, cx));
                     let mut forward = forward.take().expect("reading ends once");
-                    match outcome {
-                        Outcome::Complete(body, trailers) => match forward.decide(&body) {
-                            Ok(plan) => forward.proceed(RequestBody::replay(body, trailers), plan),
-                            Err(rejection) => rejected(rejection),
-                        },
-                        Outcome::TooLong(_) => rejected(too_long(forward.limit)),
-                        Outcome::Failed(..) => rejected(Rejection::new(
-                            RejectionKind::BodyUnreadable,
-                            "The body could not be read to its end",
-                        )),
+                    match verdict {
+                        Ok((body, trailers)) => {
+                            let plan = forward.settle();
+                            forward.proceed(RequestBody::replay(body, trailers), plan)
+                        }
+                        Err(rejection) => rejected(rejection),
                     }
                 }
                 StateProj::Borrowing { read, forward } => {
+                    let limit = forward.as_ref().and_then(|forward| forward.limit);
                     let reading = read.as_mut().expect("reading ends once");
-                    let outcome = ready!(Pin::new(reading).poll(cx));
+                    let outcome = ready!(Pin::new(reading).poll(cx, limit.unwrap_or_default()));
                     let read = read.take().expect("reading ends once");
                     let mut forward = forward.take().expect("reading ends once");
                     let (body, plan) = match outcome {
                         Outcome::Complete(body, trailers) => {
-                            let plan = forward
-                                .decide(&body)
-                                .unwrap_or_else(|_| forward.guess(&body));
+                            let plan = forward.judge_or_guess(&body);
                             (RequestBody::replay(body, trailers), plan)
                         }
                         Outcome::TooLong(start) => {
@@ -350,7 +380,7 @@ where
                     let stamp = plan.stamp.take().map(|stamp| (Treatment::of(&head), stamp));
                     match stamp {
                         Some((Treatment::Stamp, stamp)) => State::Stamping {
-                            read: Some(ReadBody::new(Box::pin(body), stamp.limit())),
+                            read: Some(ReadBody::new(Box::pin(body))),
                             head: Some(head),
                             stamp,
                             observer,
@@ -374,7 +404,7 @@ where
                     observer,
                 } => {
                     let reading = read.as_mut().expect("reading ends once");
-                    let outcome = ready!(Pin::new(reading).poll(cx));
+                    let outcome = ready!(Pin::new(reading).poll(cx, stamp.limit()));
                     let read = read.take().expect("reading ends once");
                     let mut head = head.take().expect("reading ends once");
                     let body = stamped(outcome, read, &mut head, stamp, observer.take());
@@ -442,6 +472,31 @@ fn stamped<B: Body<Data = Bytes>>(
             body.observed_by(observer)
         }
         Outcome::Failed(start, error) => ResponseBody::resume(start, Rest::Failed(Some(error))),
+    }
+}
+
+/// Judges a body that was read, and leaves what is known in the extensions.
+///
+/// `seen` is the head, if that was looked at in the same poll.
+fn judge_body<'h>(
+    judge: Judge<'_>,
+    headers: &'h HeaderMap,
+    seen: Option<Head<'h>>,
+    extensions: &mut Extensions,
+    body: &Bytes,
+) -> Result<(), Box<Rejection>> {
+    let head = || seen.unwrap_or_else(|| Head::from(headers));
+    let known = extensions.get::<Message>();
+    match known.filter(|known| known.is_of(body)) {
+        Some(known) if judge.mirrors(known) => judge.mirror(&head(), known),
+        Some(_) => Ok(()),
+        None => {
+            let decided = known.and_then(Message::resolved);
+            let decided = decided.map(|(_, eras)| eras.clone());
+            extensions.insert(Message::parse(body.clone()));
+            let message = extensions.get_mut();
+            message.map_or(Ok(()), |it| judge.message(&head(), it, decided.as_ref()))
+        }
     }
 }
 

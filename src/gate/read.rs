@@ -15,7 +15,6 @@ pin_project! {
     pub(crate) struct ReadBody<B> {
         #[pin]
         body: B,
-        limit: usize,
         read: Read,
         trailers: Option<HeaderMap>,
     }
@@ -40,21 +39,24 @@ pub(crate) enum Outcome<E> {
 }
 
 impl<B: Body<Data = Bytes>> ReadBody<B> {
-    /// Reads up to `limit` bytes.
-    pub(crate) fn new(body: B, limit: usize) -> Self {
+    pub(crate) fn new(body: B) -> Self {
         Self {
             body,
-            limit,
             read: Read::default(),
             trailers: None,
         }
     }
 
-    pub(crate) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<B::Error>> {
+    /// Reads up to `limit` bytes.
+    pub(crate) fn poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        limit: usize,
+    ) -> Poll<Outcome<B::Error>> {
         let mut this = self.project();
         loop {
             let announced = this.body.size_hint().lower();
-            let room = (*this.limit).saturating_sub(this.read.len());
+            let room = limit.saturating_sub(this.read.len());
             if announced > room as u64 {
                 return Poll::Ready(Outcome::TooLong(this.read.take()));
             }

@@ -57,7 +57,7 @@ impl<B: Body<Data = Bytes>> ResponseFuture<B> {
             let known = Message::get(&head.extensions).map_or(0, |message| message.body().len());
             let limit = DEFAULT_BODY_LIMIT.max(known);
             State::Reading {
-                read: ReadBody::new(body, limit),
+                read: ReadBody::new(body),
                 config,
                 extensions: head.extensions,
                 limit,
@@ -82,7 +82,7 @@ impl<B: Body<Data = Bytes>> Future for ResponseFuture<B> {
                     config,
                     extensions,
                     limit,
-                } => match ready!(read.poll(cx)) {
+                } => match ready!(read.poll(cx, *limit)) {
                     Outcome::Complete(body, _) => {
                         match config.receive(body, std::mem::take(extensions)) {
                             Reply::Accepted => State::answered(accepted()),
