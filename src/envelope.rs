@@ -63,7 +63,7 @@ use crate::{
     head,
     message::Message,
     mirror::MirrorRules,
-    protocol::{meta, method},
+    protocol::method,
 };
 
 /// The name and version under which a server introduces itself.
@@ -172,18 +172,6 @@ impl CacheHint {
     pub fn is_public(&self) -> bool {
         self.public
     }
-
-    fn ttl_json(self) -> String {
-        self.ttl.as_millis().to_string()
-    }
-
-    fn scope_json(self) -> &'static str {
-        if self.public {
-            r#""public""#
-        } else {
-            r#""private""#
-        }
-    }
 }
 
 /// Layer that stamps modern answers.
@@ -250,8 +238,7 @@ pub struct EnvelopeRules(Arc<Config>);
 #[derive(Clone)]
 struct Config {
     eras: EraRules,
-    /// The member of `_meta` that names the server, as JSON text.
-    server_info: Vec<u8>,
+    identity: json::Identity,
     hints: Vec<(String, CacheHint)>,
     hint_of: Option<Arc<HintOf>>,
     limit: usize,
@@ -290,10 +277,9 @@ impl Rules for EnvelopeRules {
 
 impl EnvelopeRules {
     pub(crate) fn new(server: &ServerInfo) -> Self {
-        let member = format!("\"{}\":{}", meta::SERVER_INFO, server.to_json());
         Self(Arc::new(Config {
             eras: EraRules::default(),
-            server_info: member.into_bytes(),
+            identity: json::Identity::new(server),
             hints: Vec::new(),
             hint_of: None,
             limit: DEFAULT_BODY_LIMIT,
@@ -414,8 +400,8 @@ impl Stamp {
         self.rules.0.limit
     }
 
-    fn server_info(&self) -> &[u8] {
-        &self.rules.0.server_info
+    fn identity(&self) -> &json::Identity {
+        &self.rules.0.identity
     }
 
     fn hint(&self) -> Option<CacheHint> {

@@ -19,10 +19,10 @@ use self::marks::BLOCK;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Malformed;
 
-/// The longest text that is read, in bytes.
+/// The longest text that is read, in bytes; a longer one counts as malformed.
 ///
 /// Four bytes say where a value stands in it, so that a message with all its values stays small.
-pub(crate) const LONGEST: usize = u32::MAX as usize;
+const LONGEST: usize = u32::MAX as usize;
 
 /// A value and where it stands in the text.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ impl<'a> Cursor<'a> {
     /// Stands before `text`.
     pub(crate) fn new(text: &'a [u8]) -> Self {
         Self {
-            text,
+            text: if text.len() > LONGEST { b"" } else { text },
             at: 0,
             non_ascii: false,
             marked: 0,

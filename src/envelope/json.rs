@@ -1,10 +1,10 @@
 //! Splicing what is absent into a JSON answer, and nothing else.
 
-use std::{mem, ops::Range};
+use std::{borrow::Cow, mem, ops::Range};
 
 use bytes::Bytes;
 
-use super::{CacheHint, Stamp, status};
+use super::{CacheHint, ServerInfo, Stamp, status};
 use crate::{
     json::{Cursor, Kind, Malformed, Value},
     protocol::{meta, method::LOG},
@@ -118,11 +118,16 @@ fn stamp_answer(text: &[u8], answer: &Answer, stamp: &Stamp) -> Stamped {
     let replacement = error.and_then(status::replacement);
     error = replacement.map(i64::from).or(error);
     let code = replacement.map(|code| code.to_string());
-    let ttl = stamp.hint().map(CacheHint::ttl_json);
 
     let mut edits = Edits::default();
+    let hint;
     if let Some(result) = &answer.result {
-        edits.result(text, result, stamp, ttl.as_deref());
+        // rule V4
+        let complete = result
+            .result_type
+            .is_none_or(|kind| kind.is_string(text, "complete"));
+        hint = stamp.hint().filter(|_| complete).map(CacheHint::to_members);
+        edits.result(result, stamp, hint.as_ref());
     }
     if let (Some(span), Some(code)) = (&answer.error_code, &code) {
         edits.replace(span.clone(), code.as_bytes());
@@ -217,77 +222,58 @@ fn object(cursor: &Cursor<'_>, value: &Value) -> Option<Object> {
 /// They are slices, and few, so that an answer is stamped with one allocation.
 #[derive(Default)]
 struct Edits<'a> {
-    pieces: [(Range<usize>, &'a [u8]); 16],
+    pieces: [(Range<usize>, &'a [u8]); 8],
     count: usize,
 }
 
 impl<'a> Edits<'a> {
     fn replace(&mut self, span: Range<usize>, new: &'a [u8]) {
-        self.pieces[self.count] = (span, new);
-        self.count += 1;
-    }
-
-    /// Inserts the pieces of members, each member with a comma behind it, at the front of an object.
-    fn insert(&mut self, object: Object, members: &[&'a [u8]]) {
-        let last = members.iter().rposition(|piece| !piece.is_empty());
-        for (at, &piece) in members.iter().enumerate() {
-            let piece = match piece {
-                [piece @ .., b','] if object.is_empty && Some(at) == last => piece,
-                piece => piece,
-            };
-            if !piece.is_empty() {
-                self.replace(object.inside..object.inside, piece);
-            }
+        if !new.is_empty() {
+            self.pieces[self.count] = (span, new);
+            self.count += 1;
         }
     }
 
-    fn result(
-        &mut self,
-        text: &[u8],
-        result: &ResultObject,
-        stamp: &'a Stamp,
-        ttl: Option<&'a str>,
-    ) {
-        const NONE: [&[u8]; 3] = [b""; 3];
-        let kind = match result.result_type {
-            None => [&br#""resultType":"complete","#[..], b"", b""],
-            Some(_) => NONE,
+    /// Inserts members, each with a comma behind it, at the front of an object.
+    fn insert(&mut self, object: Object, members: [&'a [u8]; 2]) {
+        for (at, new) in members.into_iter().enumerate() {
+            let is_last = members[at + 1..].iter().all(|it| it.is_empty());
+            let new = match new {
+                [new @ .., b','] if object.is_empty && is_last => new,
+                new => new,
+            };
+            self.replace(object.inside..object.inside, new);
+        }
+    }
+
+    // rules V1, V2: what the handler set wins
+    fn result(&mut self, result: &ResultObject, stamp: &'a Stamp, hint: Option<&'a HintMembers>) {
+        let identity = stamp.identity();
+        let own = match (result.result_type, result.meta) {
+            (None, None) => identity.all(),
+            (None, Some(_)) => Identity::RESULT_TYPE,
+            (Some(_), None) => identity.meta(),
+            (Some(_), Some(_)) => b"",
         };
-        let server_info = stamp.server_info();
-        let meta = match (&result.meta, result.meta_at) {
-            (None, _) => [&br#""_meta":{"#[..], server_info, b"},"],
-            (Some(_), Some(at)) if !result.has_server_info => {
-                self.insert(at, &[server_info, b","]);
-                NONE
-            }
-            // What the handler set wins, even if it is no object.
-            (Some(_), _) => NONE,
+        let hint = match (hint, result.ttl, result.scope) {
+            (Some(hint), None, None) => hint.all(),
+            (Some(hint), None, Some(_)) => hint.ttl(),
+            (Some(hint), Some(_), None) => hint.scope(),
+            _ => b"",
         };
+        self.insert(result.at, [own, hint]);
+        // A `_meta` that is no object stays.
+        if let Some(meta) = result.meta_at.filter(|_| !result.has_server_info) {
+            self.insert(meta, [identity.server_info(), b","]);
+        }
         // rule V3
         if stamp.is_retry() {
-            for (set, new) in [(&result.ttl, "0"), (&result.scope, r#""private""#)] {
+            for (set, new) in [(result.ttl, "0"), (result.scope, r#""private""#)] {
                 if let Some(set) = set {
                     self.replace(set.span(), new.as_bytes());
                 }
             }
         }
-        // rule V4
-        let complete = result
-            .result_type
-            .as_ref()
-            .is_none_or(|kind| kind.is_string(text, "complete"));
-        let hint = stamp.hint().filter(|_| complete);
-        // rule V2
-        let (ttl, scope) = match (hint, ttl) {
-            (Some(hint), Some(ttl)) => (
-                [br#""ttlMs":"#, ttl.as_bytes(), b","],
-                [br#""cacheScope":"#, hint.scope_json().as_bytes(), b","],
-            ),
-            _ => (NONE, NONE),
-        };
-        let ttl = if result.ttl.is_none() { ttl } else { NONE };
-        let scope = if result.scope.is_none() { scope } else { NONE };
-        self.insert(result.at, [kind, meta, ttl, scope].as_flattened());
     }
 
     fn apply(&mut self, text: &[u8]) -> Option<Bytes> {
@@ -309,5 +295,79 @@ impl<'a> Edits<'a> {
         }
         edited.extend_from_slice(&text[from..]);
         Some(edited.into())
+    }
+}
+
+/// What every answer gains, as JSON text that is made once.
+#[derive(Clone)]
+pub(super) struct Identity(Box<[u8]>);
+
+impl Identity {
+    const RESULT_TYPE: &[u8] = br#""resultType":"complete","#;
+    const META: &[u8] = br#""_meta":{"#;
+    const END: &[u8] = b"},";
+
+    pub(super) fn new(server: &ServerInfo) -> Self {
+        let server_info = format!("\"{}\":{}", meta::SERVER_INFO, server.to_json());
+        let parts = [
+            Self::RESULT_TYPE,
+            Self::META,
+            server_info.as_bytes(),
+            Self::END,
+        ];
+        Self(parts.concat().into())
+    }
+
+    fn all(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// `_meta` as a whole.
+    fn meta(&self) -> &[u8] {
+        &self.0[Self::RESULT_TYPE.len()..]
+    }
+
+    /// The member of `_meta` that names the server, without a comma.
+    fn server_info(&self) -> &[u8] {
+        let meta = self.meta();
+        &meta[Self::META.len()..meta.len() - Self::END.len()]
+    }
+}
+
+/// The two members that a hint becomes, as JSON text.
+pub(super) struct HintMembers {
+    text: Cow<'static, str>,
+    scope_at: usize,
+}
+
+impl HintMembers {
+    fn all(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
+    fn ttl(&self) -> &[u8] {
+        &self.all()[..self.scope_at]
+    }
+
+    fn scope(&self) -> &[u8] {
+        &self.all()[self.scope_at..]
+    }
+}
+
+impl CacheHint {
+    fn to_members(self) -> HintMembers {
+        // What is never configured is never written anew.
+        if self == Self::default() {
+            return HintMembers {
+                text: Cow::Borrowed(r#""ttlMs":0,"cacheScope":"private","#),
+                scope_at: r#""ttlMs":0,"#.len(),
+            };
+        }
+        let scope = if self.public { "public" } else { "private" };
+        let ttl = format!(r#""ttlMs":{},"#, self.ttl.as_millis());
+        HintMembers {
+            scope_at: ttl.len(),
+            text: Cow::Owned(ttl + r#""cacheScope":""# + scope + r#"","#),
+        }
     }
 }

@@ -491,11 +491,11 @@ fn judge_body<'h>(
         Some(known) if judge.mirrors(known) => judge.mirror(&head(), known),
         Some(_) => Ok(()),
         None => {
-            let decided = known.and_then(Message::resolved);
-            let decided = decided.map(|(_, eras)| eras.clone());
-            extensions.insert(Message::parse(body.clone()));
-            let message = extensions.get_mut();
-            message.map_or(Ok(()), |it| judge.message(&head(), it, decided.as_ref()))
+            let decided = known.and_then(Message::resolved).map(|(_, eras)| eras);
+            let mut message = Message::parse(body.clone());
+            judge.message(&head(), &mut message, decided)?;
+            extensions.insert(message);
+            Ok(())
         }
     }
 }
@@ -503,10 +503,8 @@ fn judge_body<'h>(
 impl<S, R: Rules> Forward<S, R> {
     /// The plan of a gate that refuses nothing for a message that breaks a rule: whoever names a
     /// modern version is answered in its terms.
-    fn guess(&mut self, body: &Bytes) -> Plan {
-        // What is not decided is not for others to find.
-        let undecided = self.head.extensions.remove::<Message>();
-        let message = undecided.unwrap_or_else(|| Message::parse(body.clone()));
+    fn guess(&self, body: &Bytes) -> Plan {
+        let message = Message::parse(body.clone());
         let head = Head::from(&self.head.headers);
         let eras = self.rules.eras();
         let modern = eras.header_is_modern(&head) || eras.claim_is_modern(&message);
