@@ -66,19 +66,21 @@ pub(crate) enum NamedVersion<'a> {
 impl<'a> VersionHeader<'a> {
     // rule E6
     fn add(&mut self, line: &'a [u8]) {
+        if let Some(version) = protocol::known_version(line) {
+            return self.add_member(version);
+        }
         for member in line.split(|&byte| byte == b',').map(trim) {
-            let visible = || {
-                let member = std::str::from_utf8(member).ok()?;
-                let visible = member.bytes().all(|byte| byte.is_ascii_graphic());
-                visible.then_some(member)
-            };
-            match protocol::known_version(member).or_else(visible) {
-                Some(member) if *self.first.get_or_insert(member) != member => {
-                    self.others.push(member);
-                }
-                Some(_) => {}
-                None => self.malformed = true,
+            let visible = member.iter().all(u8::is_ascii_graphic);
+            match std::str::from_utf8(member) {
+                Ok(member) if visible => self.add_member(member),
+                _ => self.malformed = true,
             }
+        }
+    }
+
+    fn add_member(&mut self, member: &'a str) {
+        if *self.first.get_or_insert(member) != member {
+            self.others.push(member);
         }
     }
 
@@ -109,6 +111,10 @@ impl<'a> Head<'a> {
     }
 
     fn add(&mut self, name: &'a str, value: &'a [u8]) {
+        // What most headers are, none of those below begins with.
+        if !matches!(name.as_bytes(), [b'c' | b'm' | b't', ..]) {
+            return;
+        }
         let is = |known: &str| name == known;
         if is(header::MCP_PROTOCOL_VERSION) {
             self.version.add(value);

@@ -428,12 +428,16 @@ impl Message {
 }
 
 impl Str {
-    /// `None` if `value` is no well-formed string.
+    /// `None` if `value`, which stands in a text that is JSON, is no well-formed string.
     fn new(body: &Bytes, value: &Value) -> Option<Self> {
-        Some(match value.string(body)?.decode()? {
-            Cow::Borrowed(_) => Self::Slice(value.inside()),
-            Cow::Owned(decoded) => Self::Owned(decoded.into()),
-        })
+        match value.kind {
+            // That it is UTF-8 was seen when the text was read to its end.
+            Kind::String { escaped: false } => Some(Self::Slice(value.inside())),
+            _ => {
+                let decoded = value.string(body)?.decode()?;
+                Some(Self::Owned(decoded.into_owned().into()))
+            }
+        }
     }
 
     /// As [`new`](Self::new), for a value that is read over and over, and often one of a few.

@@ -248,7 +248,10 @@ impl MirrorRules {
 
     // rule P4
     fn check_params(&self, head: &Head<'_>, message: &Message) -> Result<(), Box<Rejection>> {
-        let (Some(Schemas(schemas)), Some(tool)) = (&self.schemas, message.name()) else {
+        let Some(Schemas(schemas)) = &self.schemas else {
+            return Ok(());
+        };
+        let Some(tool) = message.name() else {
             return Ok(());
         };
         match schemas.lookup(tool) {
@@ -299,16 +302,12 @@ pub(crate) fn one<'a>(header: &str, field: Field<'a>) -> Result<&'a str, Box<Rej
         Field::Repeated => return Err(refuse(RejectionKind::RepeatedHeader, header)),
         Field::One(value) => value,
     };
-    match std::str::from_utf8(value) {
-        Ok(value)
-            if value
-                .bytes()
-                .all(|byte| matches!(byte, b'\t' | b' '..=b'~')) =>
-        {
-            Ok(value)
-        }
-        _ => Err(refuse(RejectionKind::MalformedHeader, header)),
+    let visible = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
+    if !value.iter().all(visible) {
+        return Err(refuse(RejectionKind::MalformedHeader, header));
     }
+    // ASCII is UTF-8.
+    Ok(std::str::from_utf8(value).unwrap_or_default())
 }
 
 /// The value of a header that has to be there once, and may be wrapped.

@@ -160,6 +160,8 @@ pub(crate) const LEGACY_VERSIONS: [&str; 4] =
 
 /// One of the versions, without a look at its UTF-8.
 pub(crate) fn known_version(version: &[u8]) -> Option<&'static str> {
-    let mut versions = MODERN_VERSIONS.into_iter().chain(LEGACY_VERSIONS);
-    versions.find(|it| it.as_bytes() == version)
+    const LENGTH: usize = MODERN_VERSIONS[0].len();
+    let version = <&[u8; LENGTH]>::try_from(version).ok()?;
+    let versions = MODERN_VERSIONS.iter().chain(&LEGACY_VERSIONS);
+    versions.copied().find(|it| it.as_bytes() == version)
 }
