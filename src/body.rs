@@ -91,6 +91,14 @@ impl<B: Body> ResponseBody<B> {
         Self::new(Kind::replay(data, trailers))
     }
 
+    pub(crate) fn pieces([data, more]: [Bytes; 2], trailers: Option<HeaderMap>) -> Self {
+        Self::new(Kind::Replay {
+            data,
+            more,
+            trailers,
+        })
+    }
+
     pub(crate) fn resume(read: Bytes, rest: Rest<B>) -> Self {
         Self::new(Kind::Resumed { read, rest })
     }
@@ -158,8 +166,9 @@ pin_project! {
     #[project = KindProj]
     enum Kind<B: Body> {
         Passthrough { #[pin] body: B },
-        // Bytes that were read before, then the trailers that came with them.
-        Replay { data: Bytes, trailers: Option<HeaderMap> },
+        // Bytes that were read before, then the trailers that came with them. There are no `more`
+        // without `data`.
+        Replay { data: Bytes, more: Bytes, trailers: Option<HeaderMap> },
         // A body of which the beginning was read before it had to be let go.
         Resumed { read: Bytes, rest: Rest<B> },
         Events { #[pin] events: Events<B> },
@@ -176,7 +185,11 @@ pub(crate) enum Rest<B: Body> {
 
 impl<B: Body> Kind<B> {
     fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
-        Self::Replay { data, trailers }
+        Self::Replay {
+            data,
+            more: Bytes::new(),
+            trailers,
+        }
     }
 }
 
@@ -190,10 +203,14 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project() {
             KindProj::Passthrough { body } => body.poll_frame(cx),
-            KindProj::Replay { data, trailers } => Poll::Ready(if data.is_empty() {
+            KindProj::Replay {
+                data,
+                more,
+                trailers,
+            } => Poll::Ready(if data.is_empty() {
                 trailers.take().map(Frame::trailers).map(Ok)
             } else {
-                Some(Ok(Frame::data(mem::take(data))))
+                Some(Ok(Frame::data(mem::replace(data, mem::take(more)))))
             }),
             KindProj::Resumed { read, .. } if !read.is_empty() => {
                 Poll::Ready(Some(Ok(Frame::data(mem::take(read)))))
@@ -210,7 +227,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
         match self {
             Self::Passthrough { body } => body.is_end_stream(),
             Self::Events { events } => events.is_end_stream(),
-            Self::Replay { data, trailers } => data.is_empty() && trailers.is_none(),
+            Self::Replay { data, trailers, .. } => data.is_empty() && trailers.is_none(),
             Self::Resumed { read, rest } => {
                 read.is_empty()
                     && match rest {
@@ -225,7 +242,9 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
         match self {
             Self::Passthrough { body } => body.size_hint(),
             Self::Events { events } => events.size_hint(),
-            Self::Replay { data, .. } => SizeHint::with_exact(data.len() as u64),
+            Self::Replay { data, more, .. } => {
+                SizeHint::with_exact(data.len() as u64 + more.len() as u64)
+            }
             Self::Resumed { read, rest } => {
                 let read = read.len() as u64;
                 let mut hint = SizeHint::new();
@@ -250,7 +269,9 @@ impl<B: Body> fmt::Debug for Kind<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passthrough { .. } => f.write_str("Passthrough"),
-            Self::Replay { data, .. } => write!(f, "Replay({} bytes)", data.len()),
+            Self::Replay { data, more, .. } => {
+                write!(f, "Replay({} bytes)", data.len() + more.len())
+            }
             Self::Events { .. } => f.write_str("Events"),
             Self::Resumed { read, .. } => write!(f, "Resumed({} bytes)", read.len()),
         }

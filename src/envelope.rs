@@ -57,6 +57,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header, response};
 use serde_json::{Map, Value};
 use tower_layer::Layer;
 
+use self::json::Edited;
 use crate::{
     era::EraRules,
     gate::{DEFAULT_BODY_LIMIT, Gate, Limits, Rules, sealed::Sealed},
@@ -425,8 +426,8 @@ impl Stamp {
             .or_insert(HeaderValue::from_static("no"));
     }
 
-    /// Stamps a whole JSON answer.
-    pub(crate) fn apply(&self, head: &mut response::Parts, body: Bytes) -> Bytes {
+    /// Stamps a whole JSON answer, which then has two pieces: of a long one, the end stays.
+    pub(crate) fn apply(&self, head: &mut response::Parts, body: Bytes) -> [Bytes; 2] {
         let plain = head.extensions.remove::<PlainResult>();
         let stamped = match plain.and_then(|plain| plain.of(&body)) {
             Some(result) => json::stamp_plain(&body, result, self),
@@ -439,9 +440,9 @@ impl Stamp {
                 .and_then(status::status)
                 .unwrap_or(head.status);
         }
-        match stamped.text {
-            None => body,
-            Some(text) => {
+        match stamped.edited {
+            None => [body, Bytes::new()],
+            Some(Edited { front, end }) => {
                 const STALE: [HeaderName; 5] = [
                     // Whoever writes the message knows the new length; nobody knows a new digest.
                     header::CONTENT_LENGTH,
@@ -451,7 +452,7 @@ impl Stamp {
                     HeaderName::from_static("repr-digest"),
                 ];
                 head::remove_rare(&mut head.headers, &STALE);
-                text
+                [front.into(), body.slice(end..)]
             }
         }
     }

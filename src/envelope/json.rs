@@ -12,11 +12,21 @@ use crate::{
 
 /// An answer after stamping.
 pub(super) struct Stamped {
-    /// The new text, if it differs from the old one.
-    pub(super) text: Option<Bytes>,
+    /// What is new, if anything is.
+    pub(super) edited: Option<Edited>,
     /// The code of the error that the answer carries.
     pub(super) error: Option<i64>,
 }
+
+/// A text whose beginning is new.
+pub(super) struct Edited {
+    pub(super) front: Vec<u8>,
+    /// Where the old text goes on.
+    pub(super) end: usize,
+}
+
+/// From this length on, the end of a text is not copied.
+const LONG: usize = 2 * 1024;
 
 /// What becomes of a message in a stream.
 pub(super) enum Event {
@@ -62,13 +72,12 @@ struct Object {
 /// Stamps one JSON text.
 // rules V1, V7
 pub(super) fn stamp(text: &[u8], stamp: &Stamp) -> Stamped {
-    let untouched = Stamped {
-        text: None,
-        error: None,
-    };
     match read(text) {
-        Ok(answer) if !answer.ambiguous => stamp_answer(text, &answer, stamp),
-        _ => untouched,
+        Ok(answer) if !answer.ambiguous => stamp_answer(text, &answer, stamp, LONG),
+        _ => Stamped {
+            edited: None,
+            error: None,
+        },
     }
 }
 
@@ -85,7 +94,7 @@ pub(super) fn stamp_plain(text: &[u8], result: usize, stamp: &Stamp) -> Stamped 
         }),
         ..Answer::default()
     };
-    stamp_answer(text, &answer, stamp)
+    stamp_answer(text, &answer, stamp, LONG)
 }
 
 /// Stamps one message of a stream, if it is an answer.
@@ -94,8 +103,9 @@ pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {
     match read(text) {
         Ok(message) if message.ambiguous => Event::Pass,
         Ok(message) if message.has_result || message.has_error => {
-            let stamped = stamp_answer(text, &message, stamp);
-            stamped.text.map_or(Event::Pass, Event::Replace)
+            let stamped = stamp_answer(text, &message, stamp, usize::MAX);
+            let edited = stamped.edited;
+            edited.map_or(Event::Pass, |edited| Event::Replace(edited.front.into()))
         }
         Ok(Answer {
             method: Some(method),
@@ -109,7 +119,8 @@ pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {
     }
 }
 
-fn stamp_answer(text: &[u8], answer: &Answer, stamp: &Stamp) -> Stamped {
+/// Stamps an answer, and leaves its end uncopied if that is `long`.
+fn stamp_answer(text: &[u8], answer: &Answer, stamp: &Stamp, long: usize) -> Stamped {
     let mut error = answer.error_code.clone().and_then(|span| {
         let code = std::str::from_utf8(&text[span]).ok()?;
         code.parse().ok()
@@ -133,7 +144,7 @@ fn stamp_answer(text: &[u8], answer: &Answer, stamp: &Stamp) -> Stamped {
         edits.replace(span.clone(), code.as_bytes());
     }
     Stamped {
-        text: edits.apply(text),
+        edited: edits.apply(text, long),
         error,
     }
 }
@@ -276,25 +287,28 @@ impl<'a> Edits<'a> {
         }
     }
 
-    fn apply(&mut self, text: &[u8]) -> Option<Bytes> {
+    fn apply(&mut self, text: &[u8], long: usize) -> Option<Edited> {
         let pieces = &mut self.pieces[..self.count];
-        if pieces.is_empty() {
-            return None;
-        }
         // Pieces of one place stay in their order.
         pieces.sort_by_key(|(span, _)| span.start);
+        let (last, _) = pieces.last()?;
+        let end = if text.len() - last.end < long {
+            text.len()
+        } else {
+            last.end
+        };
         let old = pieces.iter().map(|(span, _)| span.len()).sum::<usize>();
         let new = pieces.iter().map(|(_, new)| new.len()).sum::<usize>();
         // Of exactly this length: a buffer with room to spare would be allocated for again.
-        let mut edited = Vec::with_capacity(text.len() - old + new);
+        let mut front = Vec::with_capacity(end - old + new);
         let mut from = 0;
         for (span, new) in pieces {
-            edited.extend_from_slice(&text[from..span.start]);
-            edited.extend_from_slice(new);
+            front.extend_from_slice(&text[from..span.start]);
+            front.extend_from_slice(new);
             from = span.end;
         }
-        edited.extend_from_slice(&text[from..]);
-        Some(edited.into())
+        front.extend_from_slice(&text[from..end]);
+        Some(Edited { front, end })
     }
 }
 

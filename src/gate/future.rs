@@ -75,7 +75,7 @@ pin_project! {
             // Boxed, so that the state of every other message stays small.
             discovering: Option<Box<Discovering<R>>>,
         },
-        Answered { answer: Option<Response<Bytes>> },
+        Answered { answer: Option<Response<[Bytes; 2]>> },
         Rejected { rejection: Option<Box<Rejection>> },
     }
 }
@@ -95,7 +95,10 @@ impl<R: Rules> Discovering<R> {
 
     /// Answers in place of the inner service, as if that had answered.
     // rule D1
-    fn answer(mut self, found: Option<&Arc<Discovery>>) -> Result<Response<Bytes>, Box<Rejection>> {
+    fn answer(
+        mut self,
+        found: Option<&Arc<Discovery>>,
+    ) -> Result<Response<[Bytes; 2]>, Box<Rejection>> {
         let era = self.message.era();
         let (Some(found), Some((_, eras))) = (found, self.message.resolved()) else {
             let text = "The server cannot tell what it is able to do";
@@ -110,7 +113,7 @@ impl<R: Rules> Discovering<R> {
         head.extensions.insert(era.clone());
         let body = match self.plan.stamp.take() {
             Some(stamp) => stamp.apply(&mut head, body),
-            None => body,
+            None => [body, Bytes::new()],
         };
         Ok(Response::from_parts(head, body))
     }
@@ -420,7 +423,7 @@ where
                 }
                 StateProj::Answered { answer } => {
                     let answer = answer.take().expect("polled after completion");
-                    return Poll::Ready(Ok(answer.map(|body| ResponseBody::replay(body, None))));
+                    return Poll::Ready(Ok(answer.map(|body| ResponseBody::pieces(body, None))));
                 }
                 StateProj::Rejected { rejection } => {
                     let rejection = rejection.take().expect("polled after completion");
@@ -441,7 +444,7 @@ fn rejected<S, R, ReqBody, ResBody, F>(
 }
 
 fn answered<S, R, ReqBody, ResBody, F>(
-    answer: Result<Response<Bytes>, Box<Rejection>>,
+    answer: Result<Response<[Bytes; 2]>, Box<Rejection>>,
 ) -> State<S, R, ReqBody, ResBody, F> {
     match answer {
         Ok(answer) => State::Answered {
@@ -464,7 +467,7 @@ fn stamped<B: Body<Data = Bytes>>(
             if let Some(mut observer) = observer {
                 observer.see_all(&body);
             }
-            ResponseBody::replay(stamp.apply(head, body), trailers)
+            ResponseBody::pieces(stamp.apply(head, body), trailers)
         }
         Outcome::TooLong(start) => {
             stamp.report_too_long();
