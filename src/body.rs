@@ -15,6 +15,9 @@ use pin_project_lite::pin_project;
 
 use crate::{envelope::Events, mirror::Observer};
 
+/// What followed the data of a body. Boxed, since it is rare and bodies are moved often.
+pub(crate) type Trailers = Option<Box<HeaderMap>>;
+
 pin_project! {
     /// A request body that a layer of this crate has let through.
     ///
@@ -33,7 +36,7 @@ impl<B: Body> RequestBody<B> {
         }
     }
 
-    pub(crate) fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+    pub(crate) fn replay(data: Bytes, trailers: Trailers) -> Self {
         Self {
             kind: Kind::replay(data, trailers),
         }
@@ -87,11 +90,11 @@ impl<B: Body> ResponseBody<B> {
         Self::new(Kind::Passthrough { body })
     }
 
-    pub(crate) fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+    pub(crate) fn replay(data: Bytes, trailers: Trailers) -> Self {
         Self::new(Kind::replay(data, trailers))
     }
 
-    pub(crate) fn pieces([data, more]: [Bytes; 2], trailers: Option<HeaderMap>) -> Self {
+    pub(crate) fn pieces([data, more]: [Bytes; 2], trailers: Trailers) -> Self {
         Self::new(Kind::Replay {
             data,
             more,
@@ -168,7 +171,7 @@ pin_project! {
         Passthrough { #[pin] body: B },
         // Bytes that were read before, then the trailers that came with them. There are no `more`
         // without `data`.
-        Replay { data: Bytes, more: Bytes, trailers: Option<HeaderMap> },
+        Replay { data: Bytes, more: Bytes, trailers: Trailers },
         // A body of which the beginning was read before it had to be let go.
         Resumed { read: Bytes, rest: Rest<B> },
         Events { #[pin] events: Events<B> },
@@ -184,7 +187,7 @@ pub(crate) enum Rest<B: Body> {
 }
 
 impl<B: Body> Kind<B> {
-    fn replay(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+    fn replay(data: Bytes, trailers: Trailers) -> Self {
         Self::Replay {
             data,
             more: Bytes::new(),
@@ -208,7 +211,7 @@ impl<B: Body<Data = Bytes>> Body for Kind<B> {
                 more,
                 trailers,
             } => Poll::Ready(if data.is_empty() {
-                trailers.take().map(Frame::trailers).map(Ok)
+                trailers.take().map(|it| Ok(Frame::trailers(*it)))
             } else {
                 Some(Ok(Frame::data(mem::replace(data, mem::take(more)))))
             }),

@@ -345,12 +345,20 @@ pub(crate) enum Treatment {
 impl Treatment {
     // rule V7
     pub(crate) fn of(head: &response::Parts) -> Self {
-        let empty = matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
-        if empty || head.headers.contains_key(header::CONTENT_ENCODING) {
+        if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Self::Pass;
         }
-        let value = head.headers.get(header::CONTENT_TYPE);
-        let media_type = value.map_or(&b""[..], |value| head::media_type(value.as_bytes()));
+        let mut content_type = None;
+        // Few headers are there: to look at all is cheaper than to hash two names.
+        for (name, value) in &head.headers {
+            if name == header::CONTENT_ENCODING {
+                return Self::Pass;
+            }
+            if name == header::CONTENT_TYPE {
+                content_type.get_or_insert(value);
+            }
+        }
+        let media_type = content_type.map_or(&b""[..], |it| head::media_type(it.as_bytes()));
         if media_type.eq_ignore_ascii_case(b"application/json") {
             Self::Stamp
         } else if media_type.eq_ignore_ascii_case(b"text/event-stream") {

@@ -205,8 +205,8 @@ impl<'a> From<&'a HeaderMap> for Head<'a> {
 ///
 /// To look at the few that are is cheaper than to hash the name of each that might be.
 pub(crate) fn remove_rare(headers: &mut HeaderMap, names: &[HeaderName]) {
-    for name in names {
-        if headers.keys().any(|it| it == name) {
+    if headers.keys().any(|name| names.contains(name)) {
+        for name in names {
             headers.remove(name);
         }
     }

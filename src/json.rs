@@ -79,7 +79,7 @@ impl Value {
     }
 
     /// Whether this is the string `expected`.
-    pub(crate) fn is_string(self, text: &[u8], expected: &str) -> bool {
+    pub(crate) fn is_string(self, text: &[u8], expected: impl AsRef<[u8]>) -> bool {
         self.string(text).is_some_and(|string| string.is(expected))
     }
 }
@@ -98,11 +98,13 @@ impl<'a> Text<'a> {
     }
 
     /// Whether the string reads `expected` once its escapes are resolved.
-    pub(crate) fn is(self, expected: &str) -> bool {
+    pub(crate) fn is(self, expected: impl AsRef<[u8]>) -> bool {
+        let expected = expected.as_ref();
         if self.escaped {
-            self.decode().is_some_and(|decoded| decoded == expected)
+            let decoded = self.decode();
+            decoded.is_some_and(|decoded| decoded.as_bytes() == expected)
         } else {
-            self.raw == expected.as_bytes()
+            self.raw == expected
         }
     }
 

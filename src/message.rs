@@ -241,6 +241,11 @@ impl Message {
         self.name.as_ref().map(|name| name.get(&self.body))
     }
 
+    /// The bytes of [`name`](Self::name), to compare.
+    pub(crate) fn name_bytes(&self) -> Option<&[u8]> {
+        self.name.as_ref().map(|name| name.bytes(&self.body))
+    }
+
     /// The JSON text of `params`.
     #[must_use]
     pub fn params(&self) -> Option<&[u8]> {
@@ -453,7 +458,15 @@ impl Str {
             Self::Known(known) => known,
             Self::Owned(decoded) => decoded,
             // Was UTF-8 when the slice was made, and `body` does not change.
-            Self::Slice(span) => std::str::from_utf8(&body[span.clone()]).unwrap_or_default(),
+            Self::Slice(_) => std::str::from_utf8(self.bytes(body)).unwrap_or_default(),
+        }
+    }
+
+    fn bytes<'a>(&'a self, body: &'a Bytes) -> &'a [u8] {
+        match self {
+            Self::Known(known) => known.as_bytes(),
+            Self::Owned(decoded) => decoded.as_bytes(),
+            Self::Slice(span) => &body[span.clone()],
         }
     }
 }

@@ -230,13 +230,13 @@ impl MirrorRules {
         let method = message.method().unwrap_or_default();
         if request || head.method != Field::Absent {
             let header = "Mcp-Method";
-            if one(header, head.method)? != method {
+            if one(header, head.method)? != method.as_bytes() {
                 return Err(refuse(RejectionKind::HeaderMismatch, header));
             }
         }
         if request && has_name(method) {
             let header = "Mcp-Name";
-            if message.name() != Some(&*decoded(header, head.name)?) {
+            if message.name_bytes() != Some(&*decoded(header, head.name)?) {
                 return Err(refuse(RejectionKind::HeaderMismatch, header));
             }
         }
@@ -296,22 +296,22 @@ fn check_version(head: &Head<'_>, message: &Message, request: bool) -> Result<()
 
 /// The value of a header that has to be there once.
 // rule M4
-pub(crate) fn one<'a>(header: &str, field: Field<'a>) -> Result<&'a str, Box<Rejection>> {
+fn one<'a>(header: &str, field: Field<'a>) -> Result<&'a [u8], Box<Rejection>> {
     let value = match field {
         Field::Absent => return Err(refuse(RejectionKind::MissingHeader, header)),
         Field::Repeated => return Err(refuse(RejectionKind::RepeatedHeader, header)),
         Field::One(value) => value,
     };
     let visible = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~');
-    if !value.iter().all(visible) {
-        return Err(refuse(RejectionKind::MalformedHeader, header));
+    if value.iter().all(visible) {
+        Ok(value)
+    } else {
+        Err(refuse(RejectionKind::MalformedHeader, header))
     }
-    // ASCII is UTF-8.
-    Ok(std::str::from_utf8(value).unwrap_or_default())
 }
 
 /// The value of a header that has to be there once, and may be wrapped.
-fn decoded<'a>(header: &str, field: Field<'a>) -> Result<Cow<'a, str>, Box<Rejection>> {
+fn decoded<'a>(header: &str, field: Field<'a>) -> Result<Cow<'a, [u8]>, Box<Rejection>> {
     encoding::decode(one(header, field)?)
         .ok_or_else(|| refuse(RejectionKind::MalformedHeader, header))
 }

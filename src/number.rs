@@ -17,7 +17,8 @@ pub(crate) fn is_number(text: &[u8]) -> bool {
 
 /// Whether a number that follows JSON's grammar is whole: `1`, `1.0`, `1.5e1`, not `1.5`.
 pub(crate) fn is_integer(number: &[u8]) -> bool {
-    Decimal::read(number).is_whole()
+    // Almost all are digits, and nothing else.
+    number.iter().all(u8::is_ascii_digit) || Decimal::read(number).is_whole()
 }
 
 /// The value of a number that follows JSON's grammar, where it is whole and of at most 53 bits.

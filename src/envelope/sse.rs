@@ -45,7 +45,7 @@ pin_project! {
 enum Last<E> {
     End,
     Error(E),
-    Frame(Frame<Bytes>),
+    Frame(Box<Frame<Bytes>>),
 }
 
 impl<B: Body> Events<B> {
@@ -72,7 +72,7 @@ impl<B: Body<Data = Bytes>> Body for Events<B> {
                 return Poll::Ready(Some(Ok(Frame::data(data))));
             }
             match this.last.take() {
-                Some(Last::Frame(frame)) => return Poll::Ready(Some(Ok(frame))),
+                Some(Last::Frame(frame)) => return Poll::Ready(Some(Ok(*frame))),
                 Some(Last::Error(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Last::End) => {
                     *this.last = Some(Last::End);
@@ -85,7 +85,7 @@ impl<B: Body<Data = Bytes>> Body for Events<B> {
                     Ok(data) => this.rewriter.feed(&data),
                     Err(frame) => {
                         this.rewriter.finish();
-                        *this.last = Some(Last::Frame(frame));
+                        *this.last = Some(Last::Frame(Box::new(frame)));
                     }
                 },
                 Some(Err(error)) => {

@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use super::{Limits, Outcome, ReadBody, Rules};
 use crate::{
-    body::{RequestBody, ResponseBody, Rest},
+    body::{RequestBody, ResponseBody, Rest, Trailers},
     check::{HeadVerdict, Judge, too_long},
     discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
@@ -173,7 +173,7 @@ impl<S, R: Rules> Forward<S, R> {
         &mut self,
         body: Pin<&mut ReadBody<B>>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(Bytes, Option<HeaderMap>), Box<Rejection>>> {
+    ) -> Poll<Result<(Bytes, Trailers), Box<Rejection>>> {
         let judge = Judge::of(&self.rules, self.limits);
         let request::Parts {
             method,

@@ -6,9 +6,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
 use http_body::Body;
 use pin_project_lite::pin_project;
+
+use crate::body::Trailers;
 
 pin_project! {
     /// Collects the frames of a body.
@@ -16,7 +17,7 @@ pin_project! {
         #[pin]
         body: B,
         read: Read,
-        trailers: Option<HeaderMap>,
+        trailers: Trailers,
     }
 }
 
@@ -31,7 +32,7 @@ pub(crate) enum Read {
 /// How reading ended.
 pub(crate) enum Outcome<E> {
     /// All of the body is here.
-    Complete(Bytes, Option<HeaderMap>),
+    Complete(Bytes, Trailers),
     /// The body failed behind these bytes.
     Failed(Bytes, E),
     /// These bytes are more than the limit, or more are announced.
@@ -73,7 +74,7 @@ impl<B: Body<Data = Bytes>> ReadBody<B> {
                         return Poll::Ready(Outcome::TooLong(this.read.take()));
                     }
                 }
-                Err(frame) => *this.trailers = frame.into_trailers().ok(),
+                Err(frame) => *this.trailers = frame.into_trailers().ok().map(Box::new),
             }
         }
         Poll::Ready(Outcome::Complete(this.read.take(), this.trailers.take()))

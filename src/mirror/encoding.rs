@@ -10,22 +10,27 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 /// Decodes the value of `Mcp-Name` or of an `Mcp-Param-*` header; `None` if it is malformed.
 // rule M5
-pub(crate) fn decode(value: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     // Prefix and suffix may not overlap: `=?base64?=` is a literal.
     let wrapped = value
-        .strip_prefix("=?base64?")
-        .and_then(|rest| rest.strip_suffix("?="));
-    match wrapped {
-        None => Some(Cow::Borrowed(value)),
-        Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?)
-            .ok()
-            .map(Cow::Owned),
-    }
+        .strip_prefix(b"=?base64?")
+        .and_then(|rest| rest.strip_suffix(b"?="));
+    let Some(encoded) = wrapped else {
+        return Some(Cow::Borrowed(value));
+    };
+    let decoded = BASE64_STANDARD.decode(encoded).ok()?;
+    std::str::from_utf8(&decoded).ok()?;
+    Some(Cow::Owned(decoded))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn decode(value: &str) -> Option<String> {
+        let decoded = super::decode(value.as_bytes())?;
+        Some(String::from_utf8(decoded.into()).unwrap())
+    }
 
     #[test]
     fn wrapped_values_are_decoded() {

@@ -117,19 +117,19 @@ fn compare(
         Kind::Number => {
             let number = number::safe_integer(&text[value.span()]).ok_or_else(unfit)?;
             let sent = decoded(header, field)?;
-            if !number::is_number(sent.as_bytes()) {
+            if !number::is_number(&sent) {
                 return malformed();
             }
-            number::safe_integer(sent.as_bytes()) == Some(number)
+            number::safe_integer(&sent) == Some(number)
         }
         Kind::True | Kind::False => match &*decoded(header, field)? {
-            "true" => value.kind == Kind::True,
-            "false" => value.kind == Kind::False,
+            b"true" => value.kind == Kind::True,
+            b"false" => value.kind == Kind::False,
             _ => return malformed(),
         },
         Kind::String { .. } => {
             let sent = decoded(header, field)?;
-            value.is_string(text, &sent)
+            value.is_string(text, &*sent)
         }
         Kind::Array | Kind::Object | Kind::Null => return Err(unfit()),
     };
