@@ -439,7 +439,11 @@ impl<'a> Cursor<'a> {
             let escaped = marks::escaped(marks::backslashes(block), &mut carry);
             let strings = marks::between(marks::quotes(block) & !escaped) ^ in_string;
             // All ones if the last byte is inside of a string.
-            in_string = if strings >> (BLOCK - 1) == 1 { u64::MAX } else { 0 };
+            in_string = if strings >> (BLOCK - 1) == 1 {
+                u64::MAX
+            } else {
+                0
+            };
             let mut brackets = marks::brackets(block) & !strings;
             while brackets != 0 {
                 let at = brackets.trailing_zeros() as usize;

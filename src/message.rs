@@ -435,14 +435,12 @@ impl Message {
 impl Str {
     /// `None` if `value`, which stands in a text that is JSON, is no well-formed string.
     fn new(body: &Bytes, value: &Value) -> Option<Self> {
-        match value.kind {
-            // That it is UTF-8 was seen when the text was read to its end.
-            Kind::String { escaped: false } => Some(Self::Slice(value.inside())),
-            _ => {
-                let decoded = value.string(body)?.decode()?;
-                Some(Self::Owned(decoded.into_owned().into()))
-            }
+        // That it is UTF-8 was seen when the text was read to its end.
+        if value.kind == (Kind::String { escaped: false }) {
+            return Some(Self::Slice(value.inside()));
         }
+        let decoded = value.string(body)?.decode()?;
+        Some(Self::Owned(decoded.into_owned().into()))
     }
 
     /// As [`new`](Self::new), for a value that is read over and over, and often one of a few.

@@ -23,8 +23,11 @@ pub(super) fn quotes(block: &[u8; BLOCK]) -> u64 {
 pub(super) fn backslashes(block: &[u8; BLOCK]) -> u64 {
     let is_backslash = |byte: u8| byte == b'\\';
     // There hardly ever are any, and to know that is cheaper.
-    let found = block.iter().fold(false, |found, &it| found | is_backslash(it));
-    if found { mark(block, is_backslash) } else { 0 }
+    if any(block, is_backslash) {
+        mark(block, is_backslash)
+    } else {
+        0
+    }
 }
 
 /// Marks the brackets and braces that open or close.
@@ -59,7 +62,13 @@ pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
     escaped
 }
 
-#[inline(always)]
+#[inline]
+fn any(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> bool {
+    let bytes = block.iter();
+    bytes.fold(false, |found, &byte| found | wanted(byte))
+}
+
+#[inline]
 fn mark(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> u64 {
     let mut marks = [0; BLOCK];
     for ((mark, bit), &byte) in marks.iter_mut().zip(BITS).zip(block) {
@@ -75,7 +84,7 @@ fn mark(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> u64 {
 
 /// Whether one of a block's bytes is special.
 pub(super) fn has_special(block: &[u8; BLOCK]) -> bool {
-    block.iter().fold(false, |found, &byte| found | is_special(byte))
+    any(block, is_special)
 }
 
 /// Whether one of a block's bytes is not ASCII.
@@ -118,9 +127,17 @@ mod tests {
                     let mut block = [other; BLOCK];
                     block[at] = byte;
                     let expected = matches!(byte, 0..0x20 | b'"' | b'\\');
-                    assert_eq!(special(&block), u64::from(expected) << at, "{byte:#x} at {at}");
+                    assert_eq!(
+                        special(&block),
+                        u64::from(expected) << at,
+                        "{byte:#x} at {at}"
+                    );
                     assert_eq!(has_special(&block), expected, "{byte:#x} at {at}");
-                    assert_eq!(has_non_ascii(&block), byte > 127 || other > 127, "{byte:#x} at {at}");
+                    assert_eq!(
+                        has_non_ascii(&block),
+                        byte > 127 || other > 127,
+                        "{byte:#x} at {at}"
+                    );
                 }
             }
         }
