@@ -23,7 +23,7 @@ pub(super) fn quotes(block: &[u8; BLOCK]) -> u64 {
 pub(super) fn backslashes(block: &[u8; BLOCK]) -> u64 {
     let is_backslash = |byte: u8| byte == b'\\';
     // There hardly ever are any, and to know that is cheaper.
-    if any(block, is_backslash) {
+    if has(block, is_backslash) {
         mark(block, is_backslash)
     } else {
         0
@@ -63,7 +63,7 @@ pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
 }
 
 #[inline]
-fn any(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> bool {
+fn has(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> bool {
     let bytes = block.iter();
     bytes.fold(false, |found, &byte| found | wanted(byte))
 }
@@ -84,7 +84,7 @@ fn mark(block: &[u8; BLOCK], wanted: impl Fn(u8) -> bool) -> u64 {
 
 /// Whether one of a block's bytes is special.
 pub(super) fn has_special(block: &[u8; BLOCK]) -> bool {
-    any(block, is_special)
+    has(block, is_special)
 }
 
 /// Whether one of a block's bytes is not ASCII.

@@ -25,8 +25,6 @@ pub(crate) fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     fn decode(value: &str) -> Option<String> {
         let decoded = super::decode(value.as_bytes())?;
         Some(String::from_utf8(decoded.into()).unwrap())
