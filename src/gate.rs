@@ -164,6 +164,7 @@ where
                     rules: self.rules.clone(),
                     limits: self.limits,
                     limit,
+                    of_a_session: true,
                 };
                 if lend {
                     ResponseFuture::borrowing(body, forward)

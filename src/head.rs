@@ -22,6 +22,8 @@ pub(crate) struct Head<'a> {
     content_length: Option<&'a [u8]>,
     /// Whether the request belongs to a session of the handshake era.
     pub(crate) has_session: bool,
+    /// Whether it resumes a stream of the handshake era.
+    pub(crate) resumes: bool,
 }
 
 /// A header that may stand in a request once.
@@ -112,7 +114,7 @@ impl<'a> Head<'a> {
 
     fn add(&mut self, name: &'a str, value: &'a [u8]) {
         // What most headers are, none of those below begins with.
-        if !matches!(name.as_bytes(), [b'c' | b'm' | b't', ..]) {
+        if !matches!(name.as_bytes(), [b'c' | b'l' | b'm' | b't', ..]) {
             return;
         }
         let is = |known: &str| name == known;
@@ -132,6 +134,8 @@ impl<'a> Head<'a> {
             self.encoded |= lists_other_than(value, b"chunked");
         } else if is(header::MCP_SESSION_ID.as_str()) {
             self.has_session = true;
+        } else if is(header::LAST_EVENT_ID.as_str()) {
+            self.resumes = true;
         } else if is("content-length") {
             self.content_length = Some(value);
         }

@@ -127,6 +127,8 @@ pub(super) struct Forward<S, R> {
     pub(super) limits: Limits,
     /// How many bytes are read before the era is known, if the head was judged.
     pub(super) limit: Option<usize>,
+    /// Whether the head may hold what only sessions of the handshake era have.
+    pub(super) of_a_session: bool,
 }
 
 /// What happens to the inner service's answer.
@@ -194,7 +196,7 @@ impl<S, R: Rules> Forward<S, R> {
         };
         Poll::Ready(match ready!(body.poll(cx, limit)) {
             Outcome::Complete(body, trailers) => {
-                judge_body(judge, headers, seen, extensions, &body)?;
+                self.of_a_session = judge_body(judge, headers, seen, extensions, &body)?;
                 Ok((body, trailers))
             }
             Outcome::TooLong(_) => Err(too_long(limit)),
@@ -214,7 +216,10 @@ impl<S, R: Rules> Forward<S, R> {
             ..
         } = &mut self.head;
         match judge_body(judge, headers, None, extensions, body) {
-            Ok(()) => self.settle(),
+            Ok(of_a_session) => {
+                self.of_a_session = of_a_session;
+                self.settle()
+            }
             Err(_) => self.guess(body),
         }
     }
@@ -225,8 +230,10 @@ impl<S, R: Rules> Forward<S, R> {
         let plan = message.map_or_else(|| Plan::untouched(None), |message| self.plan(message));
         // rule E8
         if plan.era.as_ref().is_some_and(Era::is_modern) {
-            let names = [header::MCP_SESSION_ID, header::LAST_EVENT_ID];
-            head::remove_rare(&mut self.head.headers, &names);
+            if self.of_a_session {
+                self.head.headers.remove(header::MCP_SESSION_ID);
+                self.head.headers.remove(header::LAST_EVENT_ID);
+            }
             // rule E12
             if let Some(version) = self.rules.discover().and_then(DiscoverRules::presents_as) {
                 let shown = version.clone();
@@ -480,25 +487,31 @@ fn stamped<B: Body<Data = Bytes>>(
 
 /// Judges a body that was read, and leaves what is known in the extensions.
 ///
-/// `seen` is the head, if that was looked at in the same poll.
+/// `seen` is the head, if that was looked at in the same poll. Returns whether the head may hold what
+/// only sessions of the handshake era have.
 fn judge_body<'h>(
     judge: Judge<'_>,
     headers: &'h HeaderMap,
     seen: Option<Head<'h>>,
     extensions: &mut Extensions,
     body: &Bytes,
-) -> Result<(), Box<Rejection>> {
+) -> Result<bool, Box<Rejection>> {
     let head = || seen.unwrap_or_else(|| Head::from(headers));
     let known = extensions.get::<Message>();
     match known.filter(|known| known.is_of(body)) {
-        Some(known) if judge.mirrors(known) => judge.mirror(&head(), known),
-        Some(_) => Ok(()),
+        Some(known) => {
+            if judge.mirrors(known) {
+                judge.mirror(&head(), known)?;
+            }
+            Ok(true)
+        }
         None => {
+            let head = head();
             let decided = known.and_then(Message::resolved).map(|(_, eras)| eras);
             let mut message = Message::parse(body.clone());
-            judge.message(&head(), &mut message, decided)?;
+            judge.message(&head, &mut message, decided)?;
             extensions.insert(message);
-            Ok(())
+            Ok(head.has_session || head.resumes)
         }
     }
 }
