@@ -840,6 +840,31 @@ mod tests {
         }
 
         #[test]
+        fn what_is_skipped_ends_where_it_ends_for_a_reader(
+            texts in proptest::collection::vec(r#"[\[\]{}:,"\\ aé]{0,90}"#, 1..6),
+            blanks in " {0,3}",
+        ) {
+            let value = serde_json::json!({ "a": texts, "b": [{}, [], [{ "c": texts.concat() }]] });
+            let text = format!("{blanks}{value}{blanks}]}}");
+            let (mut reader, mut skipper) = (Cursor::new(text.as_bytes()), Cursor::new(text.as_bytes()));
+            reader.value().unwrap();
+            skipper.unread_value().unwrap();
+            prop_assert_eq!(skipper.at, reader.at);
+            // What is behind the value may have been seen, too.
+            prop_assert!(skipper.non_ascii || !reader.non_ascii);
+        }
+
+        #[test]
+        fn any_bytes_are_skipped_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let text = [b"[", &bytes[..]].concat();
+            let mut cursor = Cursor::new(&text);
+            if cursor.unread_value().is_ok() {
+                let last = text[cursor.at - 1];
+                prop_assert!(matches!(last, b']' | b'}'), "{}", last);
+            }
+        }
+
+        #[test]
         fn any_bytes_are_read_or_refused(bytes in any::<Vec<u8>>()) {
             let oracle = std::str::from_utf8(&bytes)
                 .is_ok_and(|text| serde_json::from_str::<&RawValue>(text).is_ok());

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt;
 use mcp_layers::{CacheHint, EnvelopeLayer, McpLayer, Message, ServerInfo};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use support::{Answer, Chunks, Step, inner, modern, modern_body, send, tools_call};
-use tower::Layer;
+use tower::{Layer, ServiceExt};
 
 fn info() -> ServerInfo {
     ServerInfo::new("test", "1")
@@ -379,6 +381,33 @@ async fn the_identity_is_written_as_it_was_given() {
     );
 }
 
+#[tokio::test]
+async fn the_end_of_a_long_answer_is_not_copied() {
+    let tools = r#"{"name":"a"},"#.repeat(1_000);
+    let text = Bytes::from(format!(
+        r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{tools}0]}}}}"#
+    ));
+    let (answer, end) = (text.clone(), text.slice(text.len() - tools.len()..));
+    let service = McpLayer::new(info()).layer(inner(move || json_answer(answer.clone())));
+    let response = service.oneshot(list()).await.unwrap();
+
+    let mut body = response.into_body();
+    let length = body.size_hint().exact().unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = body.frame().await {
+        frames.push(frame.unwrap().into_data().unwrap());
+    }
+    let [front, rest] = &frames[..] else {
+        panic!("{} frames", frames.len());
+    };
+    assert_eq!((front.len() + rest.len()) as u64, length);
+    assert_eq!(rest.as_ptr_range().end, end.as_ptr_range().end);
+    assert!(rest.ends_with(&end));
+    let json: Value = serde_json::from_slice(&frames.concat()).unwrap();
+    assert_eq!(json["result"]["resultType"], "complete");
+    assert_eq!(json["result"]["tools"].as_array().unwrap().len(), 1_001);
+}
+
 /// Any JSON value, a few levels deep.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -439,7 +468,14 @@ fn oracle(mut result: Map<String, Value>) -> Value {
 
 proptest! {
     #[test]
-    fn the_splice_equals_an_oracle_on_trees_and_only_inserts(result in result(), pretty in any::<bool>()) {
+    fn the_splice_equals_an_oracle_on_trees_and_only_inserts(
+        mut result in result(),
+        long in prop::option::of(0..2_000usize),
+        pretty in any::<bool>(),
+    ) {
+        if let Some(long) = long {
+            result.insert("x".into(), json!(["}]\"\\", { "y": "é[{".repeat(long) }]));
+        }
         let answer = json!({ "jsonrpc": "2.0", "id": 1, "result": result });
         let before = if pretty { serde_json::to_string_pretty(&answer) } else { serde_json::to_string(&answer) }.unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
