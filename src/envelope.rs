@@ -18,6 +18,9 @@
 //! of the server, which the revision forbids there, and log messages that the client has not asked
 //! for are taken out.
 //!
+//! Of an answer, only what decides about these is read. What is inside of other members is passed over,
+//! and whether it is well-formed is left to the client.
+//!
 //! Untouched are answers of the handshake era, answers with a `Content-Encoding` (so compression
 //! belongs outside), bodies that are neither JSON nor events, and answers longer than the limit.
 //!

@@ -1,8 +1,9 @@
 //! Reading JSON in one pass, without building it.
 //!
 //! A [`Cursor`] walks a text once and tells where values stand; nothing is copied, nothing is
-//! recursive, and what a caller does not ask for is only checked against the grammar. One reader
-//! serves requests and answers, so both have one meaning.
+//! recursive, and what a caller does not ask for is only checked against the grammar, or, in answers,
+//! [not even that](Cursor::unread_value). One reader serves requests and answers, so both have one
+//! meaning.
 //!
 //! The text is bytes: whether they are UTF-8 is asked once, at the end, and only where a byte of
 //! 0x80 or above was seen.

@@ -1,15 +1,18 @@
 //! Serves the same tools with this crate and with others, one of them each time:
-//! `peers usual|usual-layers|lean|lean-layers|reference|rmcp|tower-mcp`. Prints the address, a port of
-//! the system's choice.
+//! `peers usual|usual-layers|lean|lean-layers|lean-least|reference|rmcp|tower-mcp`. Prints the address, a
+//! port of the system's choice.
 
+mod least;
 mod others;
 
-use std::{env, error::Error, sync::LazyLock};
+use std::{convert::Infallible, env, error::Error, sync::LazyLock};
 
 use axum::{
     Json, Router,
+    extract::Request as AxumRequest,
     handler::Handler,
-    routing::{any, post},
+    response::Response as AxumResponse,
+    routing::{Route, any, post},
 };
 use mcp_layers::{
     McpLayer, ServerInfo,
@@ -18,7 +21,7 @@ use mcp_layers::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tower::Layer;
+use tower::{Layer, Service, layer::layer_fn, service_fn};
 
 pub(crate) const TOOLS: usize = 21;
 pub(crate) const DESCRIPTION: &str = "Tells the weather of the next days, in a place";
@@ -34,6 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "usual-layers" => Router::new().route("/mcp", any(usual.layer(layer))),
         "lean" => Router::new().route("/mcp", post(lean)),
         "lean-layers" => Router::new().route("/mcp", any(lean.layer(layer))),
+        "lean-least" => Router::new().route("/mcp", any(lean).layer(layer_fn(behind_the_least))),
         "reference" => Router::new().route_service("/mcp", layer.layer(reference())),
         "rmcp" => others::rmcp(),
         "tower-mcp" => others::tower_mcp(),
@@ -43,6 +47,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(listener, app).await?;
     Ok(())
+}
+
+fn behind_the_least(
+    inner: Route,
+) -> impl Clone + Service<AxumRequest, Response = AxumResponse, Error = Infallible, Future: Send> {
+    service_fn(move |request| least::least(inner.clone(), request))
 }
 
 fn server() -> ServerInfo {
