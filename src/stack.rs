@@ -157,6 +157,8 @@ impl<Auth> McpLayer<Auth> {
     }
 
     /// Reads bodies of up to `limit` bytes, of both eras. The default is 4 MiB.
+    ///
+    /// Whatever the limit, a body of more than 4 GiB is no JSON.
     pub fn body_limit(mut self, limit: usize) -> Self {
         self.limits.modern = limit;
         self

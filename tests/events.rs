@@ -68,6 +68,7 @@ async fn answers_are_stamped_and_the_rest_passes_byte_for_byte() {
     for same in [
         "", "\n", "\r\n\r\n", ":\r\n\r\n", ": keep-alive\n\n", "id: p_0\nretry: 1000\ndata:\n\n", "data\n\n", "data\ndata\n\n",
         "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1.0}}\n\n",
+        "data: {\"id\":5,\"method\":\"x\",\"params\":{\"a\":NaN}}\n\n", "data: {\"method\":\"notifications/message\",\"params\":{oops]}\n\n",
         "event: endpoint\ndata: /messages?x\n\n", "data: not JSON\n\n", "data: [{\"result\":{}}]\n\n",
         "data: {\"result\":[]}\n\n", "data: {\"result\":{}\n\n", "datax: {\"result\":{}}\n\n", "DATA: {\"result\":{}}\n\n",
         " data: {\"result\":{}}\n\n", ": data: {\"result\":{}}\n\n", "data: {\"error\":{\"code\":-32601}}\n\n",

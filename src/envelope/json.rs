@@ -111,7 +111,7 @@ pub(super) fn stamp_event(text: &[u8], stamp: &Stamp) -> Event {
             method: Some(method),
             has_id,
             ..
-        }) if has_id || (method.is_string(text, LOG) && !stamp.wants_log()) => {
+        }) if (has_id || (method.is_string(text, LOG) && !stamp.wants_log())) && is_json(text) => {
             stamp.report_dropped(has_id);
             Event::Drop
         }
@@ -177,6 +177,12 @@ fn read(text: &[u8]) -> Result<Answer, Malformed> {
     })?;
     cursor.end()?;
     Ok(answer)
+}
+
+/// Whether all of a text is well-formed, also what [`read`] passes over.
+fn is_json(text: &[u8]) -> bool {
+    let mut cursor = Cursor::new(text);
+    cursor.value().and_then(|_| cursor.end()).is_ok()
 }
 
 /// Reads a result, and whether a member of it that counts occurs twice.
