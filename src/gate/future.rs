@@ -498,22 +498,18 @@ fn judge_body<'h>(
 ) -> Result<bool, Box<Rejection>> {
     let head = || seen.unwrap_or_else(|| Head::from(headers));
     let known = extensions.get::<Message>();
-    match known.filter(|known| known.is_of(body)) {
-        Some(known) => {
-            if judge.mirrors(known) {
-                judge.mirror(&head(), known)?;
-            }
-            Ok(true)
+    if let Some(known) = known.filter(|known| known.is_of(body)) {
+        if judge.mirrors(known) {
+            judge.mirror(&head(), known)?;
         }
-        None => {
-            let head = head();
-            let decided = known.and_then(Message::resolved).map(|(_, eras)| eras);
-            let mut message = Message::parse(body.clone());
-            judge.message(&head, &mut message, decided)?;
-            extensions.insert(message);
-            Ok(head.has_session || head.resumes)
-        }
+        return Ok(true);
     }
+    let head = head();
+    let decided = known.and_then(Message::resolved).map(|(_, eras)| eras);
+    let mut message = Message::parse(body.clone());
+    judge.message(&head, &mut message, decided)?;
+    extensions.insert(message);
+    Ok(head.has_session || head.resumes)
 }
 
 impl<S, R: Rules> Forward<S, R> {
