@@ -152,25 +152,13 @@ where
         match self.triage(&request) {
             Triage::Forward(era) => self.forward(request, era),
             Triage::Reject(rejection) => ResponseFuture::rejected(rejection),
-            Triage::Read { limit, lend } => {
-                // The instance that was polled ready moves into the future; its clone stays behind.
-                // <https://docs.rs/tower-service/0.3/tower_service/trait.Service.html#be-careful-when-cloning-inner-services>
-                let clone = self.inner.clone();
-                let inner = mem::replace(&mut self.inner, clone);
-                let (head, body) = request.into_parts();
-                let forward = Forward {
-                    head,
-                    inner,
-                    rules: self.rules.clone(),
-                    limits: self.limits,
-                    limit,
-                    of_a_session: true,
-                };
-                if lend {
-                    ResponseFuture::borrowing(body, forward)
-                } else {
-                    ResponseFuture::reading(body, forward)
-                }
+            Triage::Read(limit) => {
+                let (forward, body) = self.reserve(request, limit);
+                ResponseFuture::reading(body, forward)
+            }
+            Triage::Borrow(limit) => {
+                let (forward, body) = self.reserve(request, Some(limit));
+                ResponseFuture::borrowing(body, limit, forward)
             }
         }
     }
@@ -180,12 +168,10 @@ where
 enum Triage {
     /// Forward the request unread, in this era if that is known.
     Forward(Option<Era>),
-    /// Read the body up to `limit` bytes, or let the future judge the head first; `lend` if the
-    /// body must go on even if it is longer.
-    Read {
-        limit: Option<usize>,
-        lend: bool,
-    },
+    /// Read the body up to so many bytes; `None` leaves judging the head to the future.
+    Read(Option<usize>),
+    /// The same, but a body that is longer must go on.
+    Borrow(usize),
     Reject(Box<Rejection>),
 }
 
@@ -198,32 +184,35 @@ impl<S, R: Rules> Gate<S, R> {
                 return Triage::Forward(Some(era.clone()));
             }
         }
+        let borrows = !self.rules.refuses();
+        let read = |limit| {
+            if borrows {
+                Triage::Borrow(limit)
+            } else {
+                Triage::Read(Some(limit))
+            }
+        };
         if let Some(message) = Message::get(known) {
-            let limit = self.limits.legacy().max(message.body().len());
-            let lend = !self.rules.refuses()
-                && request.body().size_hint().exact() != Some(message.body().len() as u64);
-            let limit = Some(limit);
-            return Triage::Read { limit, lend };
+            let length = message.body().len();
+            let limit = self.limits.legacy().max(length);
+            return match request.body().size_hint().exact() {
+                // The body that was read before is no longer than that.
+                Some(exact) if exact == length as u64 => Triage::Read(Some(limit)),
+                _ => read(limit),
+            };
         }
-        let lend = !self.rules.refuses();
         // A body that is there at once is judged by the same look at the head.
-        if !lend && is_json_message(request) {
-            return Triage::Read { limit: None, lend };
+        if !borrows && is_json_message(request) {
+            return Triage::Read(None);
         }
         let head = Head::from(request.headers());
         let judge = Judge::of(&self.rules, self.limits);
         match judge.head(request.method().as_str(), &head) {
             Ok(HeadVerdict::Unread(era)) => Triage::Forward(era),
-            Ok(HeadVerdict::Read(limit)) => Triage::Read {
-                limit: Some(limit),
-                lend,
-            },
-            Err(rejection) if !lend => Triage::Reject(rejection),
+            Ok(HeadVerdict::Read(limit)) => read(limit),
+            Err(rejection) if !borrows => Triage::Reject(rejection),
             Err(_) if request.method() != Method::POST => Triage::Forward(None),
-            Err(_) => Triage::Read {
-                limit: Some(judge.limit(&head)),
-                lend,
-            },
+            Err(_) => read(judge.limit(&head)),
         }
     }
 }
@@ -232,6 +221,25 @@ impl<S, R: Rules> Gate<S, R> {
 fn is_json_message<B>(request: &Request<B>) -> bool {
     let media_type = request.headers().get(header::CONTENT_TYPE);
     request.method() == Method::POST && media_type.is_some_and(|it| it == "application/json")
+}
+
+impl<S: Clone, R: Clone> Gate<S, R> {
+    /// Takes the instance of the inner service that was polled ready, for when the body is read.
+    fn reserve<B>(&mut self, request: Request<B>, limit: Option<usize>) -> (Forward<S, R>, B) {
+        // Its clone stays behind.
+        // <https://docs.rs/tower-service/0.3/tower_service/trait.Service.html#be-careful-when-cloning-inner-services>
+        let clone = self.inner.clone();
+        let inner = mem::replace(&mut self.inner, clone);
+        let (head, body) = request.into_parts();
+        let forward = Forward {
+            head,
+            inner,
+            rules: self.rules.clone(),
+            limits: self.limits,
+            limit,
+        };
+        (forward, body)
+    }
 }
 
 impl<S, R> Gate<S, R> {

@@ -8,11 +8,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
-use mcp_layers::{CacheHint, EnvelopeLayer, McpLayer, Message, ServerInfo};
+use mcp_layers::{
+    CacheHint, EnvelopeLayer, Era, EraResolverLayer, McpLayer, Message, RequestBody, ServerInfo,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use support::{Answer, Chunks, Step, inner, modern, modern_body, send, tools_call};
-use tower::{Layer, ServiceExt};
+use support::{Answer, Chunks, Seen, Step, inner, modern, modern_body, send, tools_call};
+use tower::{Layer, ServiceBuilder, ServiceExt};
 
 fn info() -> ServerInfo {
     ServerInfo::new("test", "1")
@@ -379,6 +381,36 @@ async fn the_identity_is_written_as_it_was_given() {
         json["result"]["_meta"]["io.modelcontextprotocol/serverInfo"],
         json!({ "name": "a\"b", "version": "1", "title": "T", "description": "é", "websiteUrl": "https://x.example" })
     );
+}
+
+/// Replaces a body that an outer layer has read.
+async fn replaced(body: String) -> (Answer, Seen) {
+    let inner = inner(|| json_answer(r#"{"result":{}}"#));
+    let seen = inner.seen();
+    let stack = ServiceBuilder::new()
+        .layer(EraResolverLayer::new())
+        .map_request(move |request: Request<_>| {
+            request.map(|_: RequestBody<Chunks>| Chunks::one(body.clone()))
+        })
+        .layer(EnvelopeLayer::new(info()))
+        .service(inner);
+    let answer = send(stack, list()).await;
+    let seen = seen.lock().unwrap().pop().unwrap();
+    (answer, seen)
+}
+
+#[tokio::test]
+async fn a_body_that_was_replaced_by_a_broken_one_is_not_refused_and_its_message_is_forgotten() {
+    let length = modern_body("tools/list", "").len();
+    for body in ["x".repeat(length), "x".into(), " ".repeat(5 << 20)] {
+        let (answer, seen) = replaced(body.clone()).await;
+        assert_eq!(answer.status(), 200);
+        assert_eq!(seen.body, body);
+        assert!(Message::get(&seen.head.extensions).is_none());
+        assert!(Era::get(&seen.head.extensions).is_some());
+    }
+    let (answer, _) = replaced("x".repeat(length)).await;
+    assert_eq!(answer.json()["result"]["resultType"], "complete");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use super::{Limits, Outcome, ReadBody, Rules};
 use crate::{
-    body::{RequestBody, ResponseBody, Rest, Trailers},
+    body::{RequestBody, ResponseBody, Rest},
     check::{HeadVerdict, Judge, too_long},
     discover::{self, Ask, DiscoverRules, Discovery},
     envelope::{Events, Stamp, Treatment},
@@ -55,6 +55,7 @@ pin_project! {
         // As above, for a gate that has to give the body back if it cannot read it whole.
         Borrowing {
             read: Option<ReadBody<Pin<Box<ReqBody>>>>,
+            limit: usize,
             forward: Option<Forward<S, R>>,
         },
         Answering {
@@ -125,11 +126,12 @@ pub(super) struct Forward<S, R> {
     pub(super) inner: S,
     pub(super) rules: R,
     pub(super) limits: Limits,
-    /// How many bytes are read before the era is known, if the head was judged.
+    /// How many bytes are read before the era is known; `None` until the head is judged.
     pub(super) limit: Option<usize>,
-    /// Whether the head may hold what only sessions of the handshake era have.
-    pub(super) of_a_session: bool,
 }
+
+/// A request that goes on and what happens to its answer, or why it does not.
+type Judged<B> = Result<(RequestBody<B>, Plan), Box<Rejection>>;
 
 /// What happens to the inner service's answer.
 pub(super) struct Plan {
@@ -175,7 +177,7 @@ impl<S, R: Rules> Forward<S, R> {
         &mut self,
         body: Pin<&mut ReadBody<B>>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(Bytes, Trailers), Box<Rejection>>> {
+    ) -> Poll<Judged<B>> {
         let judge = Judge::of(&self.rules, self.limits);
         let request::Parts {
             method,
@@ -196,8 +198,12 @@ impl<S, R: Rules> Forward<S, R> {
         };
         Poll::Ready(match ready!(body.poll(cx, limit)) {
             Outcome::Complete(body, trailers) => {
-                self.of_a_session = judge_body(judge, headers, seen, extensions, &body)?;
-                Ok((body, trailers))
+                let plan = match judge_body(judge, headers, seen, extensions, &body) {
+                    Ok(of_a_session) => self.settle(of_a_session),
+                    Err(rejection) if self.rules.refuses() => return Poll::Ready(Err(rejection)),
+                    Err(_) => self.guess(&body),
+                };
+                Ok((RequestBody::replay(body, trailers), plan))
             }
             Outcome::TooLong(_) => Err(too_long(limit)),
             Outcome::Failed(..) => Err(Rejection::new(
@@ -216,21 +222,18 @@ impl<S, R: Rules> Forward<S, R> {
             ..
         } = &mut self.head;
         match judge_body(judge, headers, None, extensions, body) {
-            Ok(of_a_session) => {
-                self.of_a_session = of_a_session;
-                self.settle()
-            }
+            Ok(of_a_session) => self.settle(of_a_session),
             Err(_) => self.guess(body),
         }
     }
 
     /// Makes the request one of its era, and plans the answer.
-    fn settle(&mut self) -> Plan {
+    fn settle(&mut self, of_a_session: bool) -> Plan {
         let message = self.head.extensions.get();
         let plan = message.map_or_else(|| Plan::untouched(None), |message| self.plan(message));
         // rule E8
         if plan.era.as_ref().is_some_and(Era::is_modern) {
-            if self.of_a_session {
+            if of_a_session {
                 self.head.headers.remove(header::MCP_SESSION_ID);
                 self.head.headers.remove(header::LAST_EVENT_ID);
             }
@@ -304,10 +307,11 @@ where
         }
     }
 
-    pub(super) fn borrowing(body: ReqBody, forward: Forward<S, R>) -> Self {
+    pub(super) fn borrowing(body: ReqBody, limit: usize, forward: Forward<S, R>) -> Self {
         Self {
             state: State::Borrowing {
                 read: Some(ReadBody::new(Box::pin(body))),
+                limit,
                 forward: Some(forward),
             },
         }
@@ -351,19 +355,19 @@ where
                 StateProj::Reading { read, forward } => {
                     let reading = forward.as_mut().expect("reading ends once");
                     let verdict = ready!(reading.read(read, cx));
-                    let mut forward = forward.take().expect("reading ends once");
+                    let forward = forward.take().expect("reading ends once");
                     match verdict {
-                        Ok((body, trailers)) => {
-                            let plan = forward.settle();
-                            forward.proceed(RequestBody::replay(body, trailers), plan)
-                        }
+                        Ok((body, plan)) => forward.proceed(body, plan),
                         Err(rejection) => rejected(rejection),
                     }
                 }
-                StateProj::Borrowing { read, forward } => {
-                    let limit = forward.as_ref().and_then(|forward| forward.limit);
+                StateProj::Borrowing {
+                    read,
+                    limit,
+                    forward,
+                } => {
                     let reading = read.as_mut().expect("reading ends once");
-                    let outcome = ready!(Pin::new(reading).poll(cx, limit.unwrap_or_default()));
+                    let outcome = ready!(Pin::new(reading).poll(cx, *limit));
                     let read = read.take().expect("reading ends once");
                     let mut forward = forward.take().expect("reading ends once");
                     let (body, plan) = match outcome {
@@ -374,13 +378,15 @@ where
                         Outcome::TooLong(start) => {
                             #[cfg(feature = "tracing")]
                             tracing::warn!("a body is longer than the limit and passes unread");
+                            forward.forget();
                             let rest = Rest::Body(read.into_body());
                             (RequestBody::resume(start, rest), Plan::untouched(None))
                         }
-                        Outcome::Failed(start, error) => (
-                            RequestBody::resume(start, Rest::Failed(Some(error))),
-                            Plan::untouched(None),
-                        ),
+                        Outcome::Failed(start, error) => {
+                            forward.forget();
+                            let rest = Rest::Failed(Some(error));
+                            (RequestBody::resume(start, rest), Plan::untouched(None))
+                        }
                     };
                     forward.proceed(body, plan)
                 }
@@ -513,9 +519,17 @@ fn judge_body<'h>(
 }
 
 impl<S, R: Rules> Forward<S, R> {
+    /// Takes out a message that is not that of the body, since this was replaced; its era stays.
+    fn forget(&mut self) {
+        if let Some(stale) = self.head.extensions.remove::<Message>() {
+            self.head.extensions.insert(stale.era().clone());
+        }
+    }
+
     /// The plan of a gate that refuses nothing for a message that breaks a rule: whoever names a
     /// modern version is answered in its terms.
-    fn guess(&self, body: &Bytes) -> Plan {
+    fn guess(&mut self, body: &Bytes) -> Plan {
+        self.forget();
         let message = Message::parse(body.clone());
         let head = Head::from(&self.head.headers);
         let eras = self.rules.eras();
