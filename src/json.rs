@@ -187,7 +187,7 @@ fn unescape(escape: &str) -> Option<(char, &str)> {
     Some((unescaped, &escape[1..]))
 }
 
-/// A place in a JSON text, before which all is well-formed.
+/// A place in a JSON text, before which all that was read is well-formed.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
