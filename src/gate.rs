@@ -153,11 +153,11 @@ where
             Triage::Forward(era) => self.forward(request, era),
             Triage::Reject(rejection) => ResponseFuture::rejected(rejection),
             Triage::Read(limit) => {
-                let (forward, body) = self.reserve(request, limit);
-                ResponseFuture::reading(body, forward)
+                let (forward, body) = self.reserve(request);
+                ResponseFuture::reading(body, limit, forward)
             }
             Triage::Borrow(limit) => {
-                let (forward, body) = self.reserve(request, Some(limit));
+                let (forward, body) = self.reserve(request);
                 ResponseFuture::borrowing(body, limit, forward)
             }
         }
@@ -225,7 +225,7 @@ fn is_json_message<B>(request: &Request<B>) -> bool {
 
 impl<S: Clone, R: Clone> Gate<S, R> {
     /// Takes the instance of the inner service that was polled ready, for when the body is read.
-    fn reserve<B>(&mut self, request: Request<B>, limit: Option<usize>) -> (Forward<S, R>, B) {
+    fn reserve<B>(&mut self, request: Request<B>) -> (Forward<S, R>, B) {
         // Its clone stays behind.
         // <https://docs.rs/tower-service/0.3/tower_service/trait.Service.html#be-careful-when-cloning-inner-services>
         let clone = self.inner.clone();
@@ -236,7 +236,6 @@ impl<S: Clone, R: Clone> Gate<S, R> {
             inner,
             rules: self.rules.clone(),
             limits: self.limits,
-            limit,
         };
         (forward, body)
     }

@@ -50,6 +50,8 @@ pin_project! {
         Reading {
             #[pin]
             read: ReadBody<ReqBody>,
+            // How many bytes are read before the era is known; `None` until the head is judged.
+            limit: Option<usize>,
             forward: Option<Forward<S, R>>,
         },
         // As above, for a gate that has to give the body back if it cannot read it whole.
@@ -126,8 +128,6 @@ pub(super) struct Forward<S, R> {
     pub(super) inner: S,
     pub(super) rules: R,
     pub(super) limits: Limits,
-    /// How many bytes are read before the era is known; `None` until the head is judged.
-    pub(super) limit: Option<usize>,
 }
 
 /// A request that goes on and what happens to its answer, or why it does not.
@@ -176,6 +176,7 @@ impl<S, R: Rules> Forward<S, R> {
     fn read<B: Body<Data = Bytes>>(
         &mut self,
         body: Pin<&mut ReadBody<B>>,
+        limit: &mut Option<usize>,
         cx: &mut Context<'_>,
     ) -> Poll<Judged<B>> {
         let judge = Judge::of(&self.rules, self.limits);
@@ -186,15 +187,14 @@ impl<S, R: Rules> Forward<S, R> {
             ..
         } = &mut self.head;
         let mut seen = None;
-        let limit = if let Some(limit) = self.limit {
+        let limit = if let Some(limit) = *limit {
             limit
         } else {
             let head = seen.insert(Head::from(&*headers));
-            let limit = match judge.head(method.as_str(), head)? {
+            *limit.insert(match judge.head(method.as_str(), head)? {
                 HeadVerdict::Read(limit) => limit,
                 HeadVerdict::Unread(_) => judge.limit(head),
-            };
-            *self.limit.insert(limit)
+            })
         };
         Poll::Ready(match ready!(body.poll(cx, limit)) {
             Outcome::Complete(body, trailers) => {
@@ -298,10 +298,11 @@ where
     R: Rules,
     ReqBody: Body<Data = Bytes>,
 {
-    pub(super) fn reading(body: ReqBody, forward: Forward<S, R>) -> Self {
+    pub(super) fn reading(body: ReqBody, limit: Option<usize>, forward: Forward<S, R>) -> Self {
         Self {
             state: State::Reading {
                 read: ReadBody::new(body),
+                limit,
                 forward: Some(forward),
             },
         }
@@ -352,9 +353,13 @@ where
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProj::Reading { read, forward } => {
+                StateProj::Reading {
+                    read,
+                    limit,
+                    forward,
+                } => {
                     let reading = forward.as_mut().expect("reading ends once");
-                    let verdict = ready!(reading.read(read, cx));
+                    let verdict = ready!(reading.read(read, limit, cx));
                     let forward = forward.take().expect("reading ends once");
                     match verdict {
                         Ok((body, plan)) => forward.proceed(body, plan),
