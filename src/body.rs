@@ -18,6 +18,13 @@ use crate::{envelope::Events, mirror::Observer};
 /// What followed the data of a body. Boxed, since it is rare and bodies are moved often.
 pub(crate) type Trailers = Option<Box<HeaderMap>>;
 
+/// Whether both are one buffer, of which one is kept alive by who asks.
+///
+/// A `Bytes` never changes, so an equal address and an equal length mean equal content.
+pub(crate) fn is_same_buffer(one: &Bytes, other: &Bytes) -> bool {
+    one.as_ptr() == other.as_ptr() && one.len() == other.len()
+}
+
 pin_project! {
     /// A request body that a layer of this crate has let through.
     ///

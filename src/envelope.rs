@@ -62,6 +62,7 @@ use tower_layer::Layer;
 
 use self::json::Edited;
 use crate::{
+    body::is_same_buffer,
     era::EraRules,
     gate::{DEFAULT_BODY_LIMIT, Gate, Limits, Rules, sealed::Sealed},
     head,
@@ -392,8 +393,7 @@ impl PlainResult {
 
     /// Where the result begins in `body`, if this was made of it.
     fn of(&self, body: &Bytes) -> Option<usize> {
-        let same = self.body.as_ptr() == body.as_ptr() && self.body.len() == body.len();
-        same.then_some(self.at)
+        is_same_buffer(&self.body, body).then_some(self.at)
     }
 }
 

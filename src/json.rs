@@ -432,10 +432,7 @@ impl<'a> Cursor<'a> {
         let mut rest = &self.text[self.at..];
         let mut last = [0; BLOCK];
         while !rest.is_empty() {
-            let block = rest.first_chunk().unwrap_or_else(|| {
-                last[..rest.len()].copy_from_slice(rest);
-                &last
-            });
+            let block = marks::block(rest, &mut last);
             self.non_ascii |= marks::has_non_ascii(block);
             let escaped = marks::escaped(marks::backslashes(block), &mut carry);
             let strings = marks::between(marks::quotes(block) & !escaped) ^ in_string;
@@ -554,11 +551,7 @@ impl<'a> Cursor<'a> {
     fn mark(&mut self) {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let mut last = [0; BLOCK];
-        let block = rest.first_chunk().unwrap_or_else(|| {
-            // What is missing counts as control bytes.
-            last[..rest.len()].copy_from_slice(rest);
-            &last
-        });
+        let block = marks::block(rest, &mut last);
         // What is behind the string does no harm: it has to be in UTF-8, too.
         self.non_ascii |= marks::has_non_ascii(block);
         self.marks = marks::special(block);

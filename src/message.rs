@@ -28,6 +28,7 @@ use bytes::Bytes;
 use http::Extensions;
 
 use crate::{
+    body::is_same_buffer,
     era::{Era, EraRules},
     json::{Cursor, Kind, Malformed, Value},
     number,
@@ -165,11 +166,8 @@ impl Message {
     }
 
     /// Whether this was read from exactly this buffer.
-    ///
-    /// A `Bytes` never changes and this one is kept alive, so an equal address and an equal length
-    /// mean equal content.
     pub(crate) fn is_of(&self, body: &Bytes) -> bool {
-        self.body.as_ptr() == body.as_ptr() && self.body.len() == body.len()
+        is_same_buffer(&self.body, body)
     }
 
     /// Keeps what was decided.

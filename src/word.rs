@@ -15,7 +15,7 @@ pub(crate) const fn all(byte: u8) -> u64 {
 }
 
 /// Marks the bytes of `word` that are less than `limit`, which is at most 0x80.
-pub(crate) const fn less(word: u64, limit: u8) -> u64 {
+const fn less(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(all(limit)) & !word & HIGH
 }
 

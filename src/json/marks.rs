@@ -9,6 +9,15 @@ use crate::word::{self, WORD};
 /// The bytes of a block: one for each bit of a mark.
 pub(super) const BLOCK: usize = 64;
 
+/// The block that `text` begins with. What is missing of the `last` one, which is zero before, stays
+/// zero: a control byte.
+pub(super) fn block<'a>(text: &'a [u8], last: &'a mut [u8; BLOCK]) -> &'a [u8; BLOCK] {
+    text.first_chunk().unwrap_or_else(|| {
+        last[..text.len()].copy_from_slice(text);
+        last
+    })
+}
+
 /// Marks quotes, backslashes and control bytes, the first byte of the block lowest.
 pub(super) fn special(block: &[u8; BLOCK]) -> u64 {
     mark(block, is_special)
