@@ -392,6 +392,35 @@ async fn session_headers_are_taken_off_modern_messages_alone() {
     }
 }
 
+// rule E8
+#[tokio::test]
+async fn each_session_header_is_taken_off_alone_and_when_it_is_added_between_two_layers() {
+    for name in ["mcp-session-id", "last-event-id"] {
+        let add = move |headers: &mut http::HeaderMap| {
+            headers.insert(name, "1".parse().unwrap());
+        };
+        let inner = plain();
+        let seen = inner.seen();
+        let mut request = tools_call();
+        add(request.headers_mut());
+        send(McpLayer::new(info()).layer(inner), request).await;
+        assert!(!seen.lock().unwrap()[0].head.headers.contains_key(name));
+
+        let inner = plain();
+        let seen = inner.seen();
+        let stack = tower::ServiceBuilder::new()
+            .layer(EraResolverLayer::new())
+            .map_request(move |mut request: Request<_>| {
+                add(request.headers_mut());
+                request
+            })
+            .layer(EnvelopeLayer::new(info()))
+            .service(inner);
+        send(stack, tools_call()).await;
+        assert!(!seen.lock().unwrap()[0].head.headers.contains_key(name));
+    }
+}
+
 #[tokio::test]
 async fn the_envelope_alone_hands_on_what_it_cannot_read() {
     let text = support::modern_body("tools/call", r#""name":"get_weather""#);
